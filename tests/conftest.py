@@ -15,10 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.machine import ceiling, machine_factor
 from tests.virtual_time import VirtualLoop
 
-PROCESS_SECONDS = 900
-"""The longest duration of a test that starts processes, for a machine that runs several rings at once."""
+_MARKERS = (
+    "process: starts a process or opens a socket; not part of the ring `unit`",
+    "starts_first: a module that takes long and starts first, so that no worker ends late",
+    "exhaustive: a long form of another test, or the second of its kind; only `make test-all` runs it",
+)
 _PROCESS_FOLDERS = frozenset({"controlplane", "faults"})
 _PROCESS_EVENTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})
 _SOCKET_EVENTS = frozenset({"socket.bind", "socket.connect", "socket.getaddrinfo"})
@@ -58,8 +62,9 @@ _GUARD = _Guard()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "process: starts a process or opens a socket; not part of the ring `unit`")
-    config.addinivalue_line("markers", "long: a module that takes long and starts first, so that no worker ends late")
+    for marker in _MARKERS:
+        config.addinivalue_line("markers", marker)
+    machine_factor()  # The workers of xdist inherit the factor.
     sys.addaudithook(_GUARD)
 
 
@@ -68,9 +73,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _needs_process(item):
             item.add_marker(pytest.mark.process)
-            if not item.get_closest_marker("timeout"):
-                item.add_marker(pytest.mark.timeout(PROCESS_SECONDS))
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+        if not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(ceiling()))
+    items.sort(key=lambda item: item.get_closest_marker("starts_first") is None)
 
 
 def pytest_collection_finish() -> None:

@@ -30,7 +30,7 @@ from fleetwright_cli.dev.manifests import InvalidFleet, read_fleet
 from fleetwright_cli.dev.processes import Processes
 from fleetwright_cli.dev.provider import SubstituteProvider, provider_from, substitutions, with_provider
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.starts_first
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "examples/quickstart"

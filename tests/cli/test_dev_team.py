@@ -21,7 +21,7 @@ from fleetwright_gateway.identity.token_reviewer import TOKEN_REVIEWS
 from fleetwright_kube.errors import ForbiddenError
 from fleetwright_kube.port import Object
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.starts_first
 
 TEAM = Path(__file__).parents[2] / "examples/research-team"
 

@@ -31,7 +31,7 @@ from fleetwright_operator.credentials.jws import new_secret, signing_key
 from fleetwright_operator.credentials.keyring import CardKey, card_signatures, key_set, ring_text
 from fleetwright_operator.settings import GatewayReference, PodSelector
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.starts_first
 
 CLIENTS = Path(__file__).with_name("clients")
 ROOT = Path(__file__).parents[3]

@@ -20,7 +20,7 @@ from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.tools.mcp.server import McpConnection
 from fleetwright_agent.tools.port import ToolCall, ToolError
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.starts_first
 
 AGENT = (sys.executable, "-m", "fleetwright_agent")
 BRIDGE = (*AGENT, "bridge", "--host", "127.0.0.1", "--port", "$(PORT)")

@@ -93,7 +93,7 @@ def answer(task: dict[str, Any]) -> str:
     return "".join(part.get("text", "") for part in task["artifacts"][0]["parts"])
 
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.starts_first, pytest.mark.timeout(600)]
 """The first run downloads a hundred packages."""
 
 

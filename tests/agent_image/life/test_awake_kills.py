@@ -17,7 +17,7 @@ from tests.gateway.fleet_api import FleetApi
 from tests.gateway.served_gateway import Client
 from tests.gateway.test_clients import list_client
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.starts_first
 READY = [{"type": "Ready", "status": "True"}]
 TEXT = "Book table for 4"
 ANSWER = "Here is what I found. A table for 4 is booked."

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from tests.agent_image.life.scripted_model import Step, answered
 from tests.workspace.conftest import LocalWorkspace
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.starts_first
 
 TURNS = 50
 KILLED_IN_A_MODEL_CALL = 17

@@ -16,7 +16,7 @@ from tests.agent_image.operator_client import TOKEN, Operator, operator_document
 from fleetwright_agent.storage.sqlite.conversations import schema
 from fleetwright_agent.storage.sqlite.engine.database import Database
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.starts_first
 
 FILES = (schema.FILE, "tasks.db")
 GATED = {"approvals": {"tools": ["house__charge_card"]}}

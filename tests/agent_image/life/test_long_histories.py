@@ -11,7 +11,7 @@ from tests.agent_image.plain import NO_TLS
 
 from fleetwright_cli.offline.model import OfflineModel
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.starts_first
 
 WINDOW = 8000
 

@@ -18,7 +18,7 @@ from fleetwright_a2a.extensions import COST
 from fleetwright_agent.audit.verification import verify
 from fleetwright_agent.storage.sqlite.conversations import schema
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.starts_first
 
 CONTEXT = "about-everything"
 CUT = "Tell me a story that takes its time. [[long:100]] [[pause:0.1]]"

@@ -53,7 +53,7 @@ async def tool_called(guest, states):
             await asyncio.sleep(0.02)
 
 
-@pytest.mark.long
+@pytest.mark.starts_first
 @pytest.mark.parametrize("moment", [ready, accepted, tool_called], ids=lambda each: each.__name__)
 async def test_initial_prompt_runs_once_despite_kills(agent_process, states, house, serve, moment):
     with held_model(serve, tool_results=1) as (model, settings):

@@ -12,7 +12,7 @@ from fleetwright_a2a.extensions import COST
 from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.starts_first
 
 
 @pytest.fixture(

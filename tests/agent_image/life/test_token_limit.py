@@ -58,7 +58,7 @@ async def test_pause_does_not_reset_the_tokens(agent, states, house, kills):
     assert house.ledger == ["charged 30"]
 
 
-@pytest.mark.long
+@pytest.mark.starts_first
 async def test_kill_does_not_reset_the_tokens(agent_process, states, message, house, serve):
     with held_model(serve, tool_results=1) as (model, settings):
         async with agent_process(**settings) as guest:

@@ -22,7 +22,7 @@ from tests.agent_image.plain import NO_TLS
 
 from fleetwright_agent.__main__ import last_words
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.starts_first
 
 PROGRAM = Path(__file__).with_name("agent_process.py")
 EXAMPLE = Path(__file__).parents[3] / "examples/foreign-executor"

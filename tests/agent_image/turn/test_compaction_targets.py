@@ -8,7 +8,7 @@ from tests.bench.compaction import measures, own
 from tests.bench.compaction.ours import opener
 from tests.bench.compaction.targets import TARGETS
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.starts_first
 
 _TIMED = {"speed", "large"}
 

@@ -14,7 +14,7 @@ import yaml
 
 from fleetwright_a2a.bindings.rest import _PATHS
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.starts_first
 
 DOCUMENT = Path(__file__).with_name("rest.openapi.yaml")
 LEFT_OUT = "positive_data_acceptance,negative_data_rejection"

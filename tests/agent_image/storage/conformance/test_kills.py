@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.agent_image.storage.conformance.units_of_work import UNITS
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.starts_first
 
 _ROOT = Path(__file__).parents[4]
 

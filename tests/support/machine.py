@@ -1,0 +1,51 @@
+"""The speed of this machine, as a factor by which every ceiling of a test is multiplied.
+
+A ceiling ends a hang. It never judges speed, so it must not depend on the machine that the tests run on. The first
+process of a run measures the machine once and hands the factor to its children in an environment variable.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+VARIABLE = "FLEETWRIGHT_MACHINE_FACTOR"
+REFERENCE_SECONDS = 0.27
+"""The duration of `_work` on two quiet cores of the machine on which the budgets of the rings were measured."""
+LONGEST_SECONDS = 180.0
+"""No ceiling is longer, before it is multiplied by the factor."""
+MARGIN = 10.0
+"""A ceiling is this many times longer than the promised duration."""
+
+
+def _work() -> None:
+    """Start processes, write files to disk and compute, as the tests do."""
+    with tempfile.TemporaryDirectory(prefix="fleetwright-machine-") as folder:
+        for number in range(4):
+            subprocess.run([sys.executable, "-I", "-S", "-c", "sum(range(200_000))"], check=True)
+            path = Path(folder) / str(number)
+            with path.open("wb") as file:
+                file.write(bytes(262_144))
+                os.fsync(file.fileno())
+        sum(number * number for number in range(1_000_000))
+
+
+def measure_factor() -> float:
+    """Return how many times slower than the reference this machine is now, at least 1. It takes half a second."""
+    started = time.monotonic()
+    _work()
+    return max(1.0, round((time.monotonic() - started) / REFERENCE_SECONDS, 2))
+
+
+def machine_factor() -> float:
+    """Return the factor that the first process of this run measured. Measure it if this is the first process."""
+    if VARIABLE not in os.environ:
+        os.environ[VARIABLE] = str(measure_factor())
+    return float(os.environ[VARIABLE])
+
+
+def ceiling(promised_seconds: float = LONGEST_SECONDS / MARGIN) -> float:
+    """Return the seconds after which a wait for something that should take `promised_seconds` has failed."""
+    return min(promised_seconds * MARGIN, LONGEST_SECONDS) * machine_factor()
