@@ -1,33 +1,57 @@
-"""Finds each program of a cluster: KUBEBUILDER_ASSETS, PATH, our cache, and last a build into that cache.
+"""Finds each program of a cluster, and builds what is missing into our cache.
 
-A program found outside our cache counts only when its version fits the part's rule. Refuses to download
-ready-made programs: everything is built from pinned sources or comes from the distribution.
+Programs of a distribution or of a mounted cache come first: FLEETWRIGHT_PROGRAMS, KUBEBUILDER_ASSETS, PATH, and the
+store of setup-envtest. A program found there counts only if its version fits the part's rule. Our own cache comes
+last. Nothing is downloaded ready-made: a missing program is built from pinned sources or unpacked from a package of
+the distribution. Builds that share no source run side by side if the memory suffices.
 """
 
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.cluster import debian, go_build
 from e2e.cluster.locking import exclusive
-from e2e.cluster.parts import OPTIONAL, PARTS, Part, Unpacked, parse
+from e2e.cluster.parts import OPTIONAL, PARTS, GoTool, Part, Unpacked, parse
 from e2e.cluster.paths import cache
 from e2e.cluster.progress import Progress
 
+MOUNTED = "FLEETWRIGHT_PROGRAMS"
+"""A list of folders like PATH: caches of another machine, or folders that contain the programs themselves."""
+BUILD_BYTES = 3 * 2**30
+"""The memory that one build may need. The linker of the API server needs most of it."""
+
+
+@dataclass(frozen=True)
+class _Build:
+    """Parts that one command makes."""
+
+    name: str
+    parts: tuple[Part, ...]
+
 
 def ensure(names: Iterable[str], progress: Progress) -> dict[str, Path]:
-    """Return the path of every program of the named parts. Build missing programs, in one process at a time."""
-    paths: dict[str, Path] = {}
-    for part in _named(names):
-        folder = find(part) or _make(part, progress)
-        paths |= {program: folder / program for program in part.programs}
-    return paths
+    """Return the path of every program of the named parts. Build those that are missing, and no others."""
+    parts = _named(names)
+    missing = [part for part in parts if not find(part)]
+    if missing:
+        _make_missing(missing, progress)
+    folders = {part: find(part) or _cached(part) for part in parts}
+    return {program: folder / program for part, folder in folders.items() for program in part.programs}
 
 
 def find(part: Part) -> Path | None:
     return next((folder for folder in _candidates(part) if _usable(part, folder)), None)
+
+
+def missing_programs(names: Iterable[str]) -> list[str]:
+    """Return the names of the parts that `ensure` would have to build."""
+    return [part.name for part in _named(names) if not find(part)]
 
 
 def obstacle(names: Iterable[str]) -> str | None:
@@ -45,23 +69,36 @@ def _named(names: Iterable[str]) -> list[Part]:
 
 
 def _candidates(part: Part) -> Iterator[Path]:
+    for folder in _folders_of(MOUNTED):
+        yield folder / _folder_name(part)
+        yield folder
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if assets:
         yield Path(assets)
-    for folder in os.environ.get("PATH", "").split(os.pathsep):
-        if folder and (Path(folder) / part.name).exists():
-            yield Path(folder)
+    for folder in _folders_of("PATH"):
+        if (folder / part.name).exists():
+            yield folder
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    yield from sorted(data.glob("kubebuilder-envtest/k8s/*"), reverse=True)
     yield _cached(part)
 
 
+def _folders_of(variable: str) -> list[Path]:
+    return [Path(folder) for folder in os.environ.get(variable, "").split(os.pathsep) if folder]
+
+
+def _folder_name(part: Part) -> str:
+    return f"{part.name}-{part.version}"
+
+
 def _cached(part: Part) -> Path:
-    return cache() / "bin" / f"{part.name}-{part.version}"
+    return cache() / "bin" / _folder_name(part)
 
 
 def _usable(part: Part, folder: Path) -> bool:
     if not all(os.access(folder / program, os.X_OK) for program in part.programs):
         return False
-    return folder == _cached(part) or _fits(part, folder / part.name)
+    return folder.name == _folder_name(part) or _fits(part, folder / part.name)
 
 
 def _fits(part: Part, program: Path) -> bool:
@@ -72,29 +109,89 @@ def _fits(part: Part, program: Path) -> bool:
         return False
 
 
-def _make(part: Part, progress: Progress) -> Path:
-    final = _cached(part)
-    with exclusive(final.parent, progress):
-        if _usable(part, final):  # another process built it while we waited
-            return final
+def _make_missing(missing: Sequence[Part], progress: Progress) -> None:
+    _explain(missing, progress)
+    builds = _group(missing)
+    if any(not isinstance(build.parts[0].recipe, Unpacked) for build in builds):
+        go_build.toolchain(progress)  # before the builds, which would fetch it at the same time
+    with ThreadPoolExecutor(parallel_builds(os.cpu_count() or 1, _available_bytes())) as pool:
+        for done in [pool.submit(_make, build, progress) for build in builds]:
+            done.result()
+
+
+def _explain(missing: Sequence[Part], progress: Progress) -> None:
+    wanted = ", ".join(f"{part.name} ({part.rule.words})" for part in missing)
+    progress.say(f"not on this machine, so they are made: {wanted}")
+    progress.say(
+        "to avoid this, put them on PATH or into KUBEBUILDER_ASSETS (setup-envtest has those of a control plane),"
+    )
+    progress.say(f"or set {MOUNTED} to a copy of {cache() / 'bin'} from a machine that has made them")
+
+
+def _group(parts: Sequence[Part]) -> list[_Build]:
+    """Group the programs of one module, in the order of the parts.
+
+    They share most of their packages. Two commands of Go at the same time would compile these twice.
+    """
+    builds: dict[str, list[Part]] = {}
+    for part in parts:
+        name = part.recipe.module if isinstance(part.recipe, GoTool) else part.name
+        builds.setdefault(name, []).append(part)
+    return [_Build(name, tuple(members)) for name, members in builds.items()]
+
+
+def parallel_builds(processors: int, available_bytes: int) -> int:
+    """Return how many builds run at the same time: one for each processor, as far as the memory suffices."""
+    return max(1, min(processors, available_bytes // BUILD_BYTES))
+
+
+def _available_bytes() -> int:
+    lines = Path("/proc/meminfo").read_text().splitlines() if Path("/proc/meminfo").exists() else []
+    values = {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines)}
+    return values.get("MemAvailable", 0)
+
+
+def _lock_of(build: _Build) -> Path:
+    return cache() / "locks" / build.name
+
+
+def _make(build: _Build, progress: Progress) -> None:
+    """Make the parts of one build. Another process may make those of another build at the same time."""
+    with exclusive(_lock_of(build), progress):
+        missing = [part for part in build.parts if not _usable(part, _cached(part))]
+        if not missing:  # Another process made them in the meantime.
+            return
         started = progress.clock()
-        progress.say(f"{part.name} {part.version}: not on this machine ({part.rule.words} would do), making it")
-        fresh = final.with_name(f".{final.name}.new")
+        progress.say(f"making {build.name}")
+        fresh = cache() / "bin" / f".{build.name}.new"
         shutil.rmtree(fresh, ignore_errors=True)
-        fresh.mkdir()
-        if isinstance(part.recipe, Unpacked):
-            debian.unpack(part.recipe, fresh)
-        else:
-            go_build.build(part.recipe, fresh, name=part.name, progress=progress)
-        shutil.rmtree(final, ignore_errors=True)
-        fresh.rename(final)
-        progress.say(f"{part.name} {part.version}: made in {progress.clock() - started:.0f} s")
-        return final
+        fresh.mkdir(parents=True)
+        for recipe in {part.recipe: None for part in missing if isinstance(part.recipe, Unpacked)}:
+            debian.unpack(recipe, fresh)
+        recipes = [part.recipe for part in missing if not isinstance(part.recipe, Unpacked)]
+        if recipes:
+            go_build.build(recipes, fresh, name=build.name, progress=progress)
+        for part in missing:
+            _install(part, fresh)
+        shutil.rmtree(fresh)
+        progress.say(f"made {build.name} in {progress.clock() - started:.0f} s")
+
+
+def _install(part: Part, fresh: Path) -> None:
+    """Move the programs of a part into its folder, which appears complete."""
+    complete = fresh / _folder_name(part)
+    complete.mkdir()
+    for program in part.programs:
+        (fresh / program).rename(complete / program)
+    shutil.rmtree(_cached(part), ignore_errors=True)
+    complete.rename(_cached(part))
 
 
 def tidy(progress: Progress) -> None:
     """Remove the build caches (gigabytes) once every program exists and no build runs."""
     if (cache() / "go").exists() and all(find(part) for part in PARTS.values()):
-        with exclusive(cache() / "bin", progress):
+        with ExitStack() as stack:
+            for build in _group(tuple(PARTS.values())):
+                stack.enter_context(exclusive(_lock_of(build), progress))
             progress.say("every program exists: removing the build caches")
             go_build.forget(progress)

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 
 from e2e.cluster.parts import Unpacked
@@ -31,6 +32,8 @@ IMAGE_PACKAGES = {
     "/usr/include/stdlib.h": "libc6-dev",
 }
 _updated = False
+_one_apt = threading.Lock()
+"""apt locks its lists, and builds run side by side."""
 
 
 def _present(sign: str) -> bool:
@@ -67,7 +70,8 @@ def unpack(recipe: Unpacked, into: Path) -> None:
     with tempfile.TemporaryDirectory(dir=into.parent) as folder:
         work = Path(folder)
         work.chmod(0o755)  # apt downloads as a separate user
-        _apt("download", "-qq", recipe.package, cwd=work)
+        with _one_apt:
+            _apt("download", "-qq", recipe.package, cwd=work)
         archive = next(work.glob("*.deb"))
         subprocess.run(["dpkg-deb", "-x", archive, work / "root"], check=True)
         for file in recipe.files:

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from e2e.cluster import uv
@@ -64,15 +65,18 @@ def toolchain(progress: Progress) -> Path:
     return go
 
 
-def build(recipe: GoTool | GoInstall, into: Path, *, name: str, progress: Progress) -> None:
+def build(recipes: Sequence[GoTool | GoInstall], into: Path, *, name: str, progress: Progress) -> None:
+    """Build the packages of all recipes with one command. The recipes must have the same module and flags."""
     go = toolchain(progress)
     environment = _environment(go)
+    recipe = recipes[0]
+    packages = [package for each in recipes for package in each.packages]
     ldflags = f"-ldflags=-s -w {recipe.ldflags}".rstrip()
     if isinstance(recipe, GoTool):
-        command = [str(go), "build", "-v", ldflags, "-o", f"{into}/", *recipe.packages]
+        command = [str(go), "build", "-v", ldflags, "-o", f"{into}/", *packages]
         cwd = MODULES / recipe.module
     else:
-        command = [str(go), "install", "-v", ldflags, *recipe.packages]
+        command = [str(go), "install", "-v", ldflags, *packages]
         cwd = into
         environment["GOBIN"] = str(into)
     for attempt in range(1, ATTEMPTS + 1):

@@ -18,8 +18,10 @@ def program(folder: Path, name: str, says: str) -> Path:
 @pytest.fixture(autouse=True)
 def empty_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    monkeypatch.delenv("FLEETWRIGHT_PROGRAMS", raising=False)
     return tmp_path
 
 

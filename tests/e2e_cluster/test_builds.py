@@ -1,0 +1,121 @@
+"""The build of missing programs: what is built, by which commands, and what takes its place."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from e2e.cluster import binaries
+from e2e.cluster.parts import CONTROL_PLANE, ETCD, KUBERNETES, PARTS
+from e2e.cluster.progress import Progress
+
+pytestmark = pytest.mark.process
+
+GO = """#!/bin/sh
+# A Go that writes empty programs and records its commands.
+if [ "$1" = env ]; then echo go1.26.8; exit; fi
+echo "$@" >>"$GO_COMMANDS"
+for word in "$@"; do
+  case "$word" in
+    */) into=$word ;;
+    *cmd/*)
+      program=${word##*/}
+      file=${into:-$GOBIN/}${program%@*}
+      echo '#!/bin/sh' >"$file"
+      chmod +x "$file" ;;
+  esac
+done
+"""
+
+
+@pytest.fixture
+def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with a Go, the commands of which are recorded in `commands`, and with no program of a cluster."""
+    path = tmp_path / "path"
+    path.mkdir()
+    for tool in ("nice", "sh", "chmod"):
+        (path / tool).symlink_to(str(shutil.which(tool)))
+    _write_program(path / "go", GO)
+    _write_program(path / "etcd", "#!/bin/sh\necho 'etcd Version: 3.5.9'\n")
+    monkeypatch.setenv("GO_COMMANDS", str(tmp_path / "commands"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("PATH", str(path))
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    monkeypatch.delenv("FLEETWRIGHT_PROGRAMS", raising=False)
+    return tmp_path
+
+
+def _write_program(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    file.chmod(0o755)
+
+
+def commands_of(machine: Path) -> list[list[str]]:
+    """Return the packages of each recorded command of Go."""
+    lines = (machine / "commands").read_text().splitlines()
+    return [[word.rpartition("/")[2] for word in line.split() if "/cmd/" in word] for line in lines]
+
+
+def test_control_plane_needs_one_build_of_two_programs(bare_machine):
+    paths = binaries.ensure(CONTROL_PLANE, Progress(write=lambda _: None))
+    assert commands_of(bare_machine) == [["kube-apiserver", "kube-controller-manager"]]
+    assert paths["etcd"] == bare_machine / "path" / "etcd"
+    assert all(path.exists() for path in paths.values())
+
+
+def test_node_build_leaves_out_the_programs_that_exist(bare_machine):
+    silent = Progress(write=lambda _: None)
+    binaries.ensure(CONTROL_PLANE, silent)
+    binaries.ensure([*CONTROL_PLANE, "kubectl", "kubelet", "kube-proxy", "containerd"], silent)
+    later = sorted(commands_of(bare_machine)[1:])
+    programs = ["containerd@v2.4.2", "containerd-shim-runc-v2@v2.4.2", "ctr@v2.4.2"]
+    assert later == [programs, ["kubectl", "kubelet", "kube-proxy"]]
+
+
+def test_build_prints_what_would_make_it_unnecessary(bare_machine):
+    lines: list[str] = []
+    binaries.ensure(["kube-apiserver"], Progress(write=lines.append))
+    cache = str(bare_machine / "cache" / "fleetwright" / "bin")
+    for words in ("kube-apiserver (1.36.x)", "PATH", "KUBEBUILDER_ASSETS", "FLEETWRIGHT_PROGRAMS", cache):
+        assert words in "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        pytest.param(f"kube-apiserver-{KUBERNETES}", id="a copy of a cache"),
+        pytest.param("", id="a folder of programs"),
+    ],
+)
+def test_mounted_programs_are_found_before_those_on_path(bare_machine, monkeypatch, folder):
+    said = f"#!/bin/sh\necho 'Kubernetes v{KUBERNETES}'\n"
+    _write_program(bare_machine / "path" / "kube-apiserver", said)
+    _write_program(bare_machine / "mounted" / folder / "kube-apiserver", said)
+    monkeypatch.setenv("FLEETWRIGHT_PROGRAMS", f"{bare_machine}/none:{bare_machine}/mounted")
+    assert binaries.find(PARTS["kube-apiserver"]) == bare_machine / "mounted" / folder
+
+
+def test_programs_of_setup_envtest_are_found(bare_machine):
+    store = bare_machine / "data" / "kubebuilder-envtest" / "k8s"
+    for version in ("1.35.0", KUBERNETES):
+        _write_program(
+            store / f"{version}-linux-amd64" / "kube-apiserver", f"#!/bin/sh\necho 'Kubernetes v{version}'\n"
+        )
+    assert binaries.find(PARTS["kube-apiserver"]) == store / f"{KUBERNETES}-linux-amd64"
+
+
+def test_missing_programs_names_only_what_a_build_would_make(bare_machine):
+    assert binaries.missing_programs([ETCD.name, "kubectl"]) == ["kubectl"]
+
+
+@pytest.mark.parametrize(
+    ("processors", "gibibytes", "builds"),
+    [
+        pytest.param(2, 24, 2, id="one for each processor"),
+        pytest.param(8, 7, 2, id="as far as the memory suffices"),
+        pytest.param(4, 1, 1, id="one on a small machine"),
+    ],
+)
+def test_parallel_builds_fit_into_processors_and_memory(processors, gibibytes, builds):
+    assert binaries.parallel_builds(processors, gibibytes * 2**30) == builds
