@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
 
-.PHONY: help env demo test check lint types layers unit process controlplane sweep walk bench-operator bench-agent bench-turn bench-compaction bench-gateway bench-terminal bench-workspace bench-wake cluster up down status format generated pictures krew krew-archives locks clean
+.PHONY: help env demo test test-cluster test-all check lint types layers unit process controlplane faults sweep walk bench-operator bench-agent bench-turn bench-compaction bench-gateway bench-terminal bench-workspace bench-wake cluster up down status format generated pictures krew krew-archives locks clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -17,20 +17,29 @@ demo: env ## Run the quickstart without a cluster and talk to it (TEAM=1: the re
 		.venv/bin/fleetwright dev -f $$example --state "$$state" \
 		--conversation $$example/conversation.toml $(if $(KEEP),--keep)
 
-test: env ## Run all tests, with a quarter of the sweep (SHARE=1 for all of it); builds Kubernetes the first time
-	@SHARE=$(SHARE) $(PYTHON) tests/rings.py
+test: env ## Run all tests that need no Kubernetes, in about eight minutes
+	@$(PYTHON) -m tests.rings test
 
-check: env ## Check lint, types and layers, and run the unit tests, in under three minutes
-	@$(PYTHON) tests/rings.py static unit
+test-cluster: env ## Run the gate's tests with Kubernetes: operator, faults and core scenarios; builds Kubernetes the first time
+	@$(PYTHON) -m tests.rings test-cluster
+
+test-all: env ## Run everything, in its longest form (RESUME=1 skips rings that are green on this tree)
+	@RESUME=$(RESUME) $(PYTHON) -m tests.rings test-all
+
+check: env ## Check lint, types and layers, and run the unit tests, in about two minutes
+	@$(PYTHON) -m tests.rings check
 
 unit: env ## Run the tests that start no process and open no socket
-	@$(PYTHON) tests/rings.py unit
+	@$(PYTHON) -m tests.rings unit
 
 process: env ## Run the tests that start processes or open sockets, without a control plane
-	@$(PYTHON) tests/rings.py process commands
+	@$(PYTHON) -m tests.rings process commands
 
 controlplane: env ## Test the operator against a real control plane
-	@$(PYTHON) tests/rings.py controlplane
+	@$(PYTHON) -m tests.rings controlplane
+
+faults: env ## Test the operator during long faults of a real control plane
+	@$(PYTHON) -m tests.rings faults
 
 sweep: env ## Inject every fault at every write and event of the operator (SHARE=0.1 for a tenth of them)
 	@$(PYTHON) -m e2e.faults $(if $(SHARE),--share $(SHARE))
@@ -62,8 +71,8 @@ bench-workspace: env ## Benchmark the runner of a workspace beside the same work
 bench-wake: env ## Benchmark wakes, approvals and withdrawn permissions on the local cluster (PARTS=wake,approvals,withdrawal; TIMES=30)
 	@$(PYTHON) -m tests.bench.wake_bench $(if $(PARTS),--parts $(PARTS)) $(if $(TIMES),--times $(TIMES))
 
-cluster: env ## Run the scenarios on a real cluster
-	@$(PYTHON) tests/rings.py cluster
+cluster: env ## Run all scenarios on a real cluster
+	@$(PYTHON) -m tests.rings cluster
 
 up: env ## Create a cluster with the operator and the quickstart (CLUSTER=existing|kind|local)
 	@$(PYTHON) -m e2e.cluster up $(if $(CLUSTER),--provider $(CLUSTER))

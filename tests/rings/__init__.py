@@ -1,0 +1,1 @@
+"""The rings of tests: what each contains, how it runs, and one summary at the end."""

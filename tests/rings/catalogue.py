@@ -1,0 +1,166 @@
+"""The rings, and the runs that consist of them: `check`, `test`, `test-cluster` and `test-all`.
+
+A ring is a group of tests that need the same environment, as one command. A ring that cannot run on a machine ends with
+77, and its reason is the last line. This module starts nothing.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+CANNOT_RUN = 77
+PYTEST = (sys.executable, "-m", "pytest", "-q")
+_MAKE = ("make", "--no-print-directory")
+_WITHOUT_CLUSTER = tuple(
+    f"tests/{folder}"
+    for folder in (
+        "libs",
+        "operator",
+        "agent_image",
+        "gateway",
+        "cli",
+        "workspace",
+        "contract",
+        "charts",
+        "e2e_cluster",
+        "rings",
+    )
+)
+_WORKSPACE_COMMANDS = ("tests/workspace", "tests/cli/workspace", "tests/agent_image/tools/workspace")
+_IN_ORDER = ("--no-loadscope-reorder",)
+"""Files start in the order of collection, in which long files are first. Otherwise files with few tests start last."""
+CONTROL_PLANE_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "helm", "kubectl")
+
+
+@dataclass(frozen=True)
+class Ring:
+    name: str
+    command: Sequence[str]
+    quiet_seconds: float
+    """The duration on two quiet cores. The ceiling of the ring is a multiple of it."""
+    whole: Sequence[str] = ()
+    """The command that runs everything, if the gate runs a part."""
+    whole_seconds: float = 0.0
+    repeats: bool = True
+    """True if a failure may have another cause than the code, so that it is repeated."""
+
+    @property
+    def is_pytest(self) -> bool:
+        return tuple(self.command[: len(PYTEST)]) == PYTEST
+
+    def as_whole(self) -> "Ring":
+        """Return the ring with everything that it contains, as `make test-all` runs it."""
+        return replace(
+            self, command=self.whole or self.command, quiet_seconds=self.whole_seconds or self.quiet_seconds, whole=()
+        )
+
+
+def _pytest_ring(
+    name: str,
+    *folders: str,
+    workers: int,
+    quiet_seconds: float,
+    whole_seconds: float,
+    mark: str = "",
+    options: Sequence[str] = ("--dist", "loadfile"),
+) -> Ring:
+    def command(*marks: str) -> tuple[str, ...]:
+        selection = ("-m", " and ".join(marks)) if marks else ()
+        return (*PYTEST, "-n", str(workers), *options, *selection, *folders)
+
+    chosen = (mark,) if mark else ()
+    return Ring(name, command(*chosen, "not exhaustive"), quiet_seconds, command(*chosen), whole_seconds)
+
+
+def _folders_except(*folders: str) -> tuple[str, ...]:
+    """Return the arguments that select every folder without a cluster, except these."""
+    # pytest collects a folder that is an argument, even if it is also ignored.
+    named = (folder for folder in _WITHOUT_CLUSTER if folder not in folders)
+    return *named, *(f"--ignore={folder}" for folder in folders if folder not in _WITHOUT_CLUSTER)
+
+
+_E2E = (sys.executable, "-m")
+RINGS = {
+    ring.name: ring
+    for ring in (
+        Ring("static", (*_MAKE, "lint", "types", "layers"), 60, repeats=False),
+        _pytest_ring(
+            "unit", *_WITHOUT_CLUSTER, workers=2, mark="not process", quiet_seconds=120, whole_seconds=180
+        ),
+        # These tests run commands that use whole processors and much memory, so nothing else runs beside them.
+        _pytest_ring(
+            "commands", *_WORKSPACE_COMMANDS, workers=2, mark="process", quiet_seconds=60, whole_seconds=120
+        ),
+        # These tests wait for more than half of their time, so two processors suffice for four workers.
+        _pytest_ring(
+            "process",
+            *_folders_except(*_WORKSPACE_COMMANDS),
+            workers=4,
+            mark="process",
+            options=("--dist", "loadfile", *_IN_ORDER),
+            quiet_seconds=300,
+            whole_seconds=900,
+        ),
+        Ring("demo", (*_MAKE, "demo"), 20),
+        Ring("team", (*_MAKE, "demo", "TEAM=1"), 20),
+        # The first run builds Kubernetes.
+        Ring("programs", (*_E2E, "e2e.cluster", "binaries"), 900, repeats=False),
+        # Each worker of these rings has control planes and operators of its own, which need whole processors.
+        _pytest_ring("controlplane", "tests/controlplane", workers=2, quiet_seconds=300, whole_seconds=600),
+        _pytest_ring(
+            "faults", "tests/faults", workers=2, options=("--dist", "worksteal"), quiet_seconds=240, whole_seconds=900
+        ),
+        # The gate runs fixed samples.
+        Ring(
+            "sweep",
+            (*_E2E, "e2e.faults", "--share", "0.25"),
+            180,
+            whole=(*_E2E, "e2e.faults"),
+            whole_seconds=300,
+        ),
+        Ring(
+            "walk",
+            (*_E2E, "e2e.walk", "--every", "10", "--walks", "4", "--seed", "4"),
+            60,
+            whole=(*_E2E, "e2e.walk", "--seed", "4"),
+            whole_seconds=600,
+        ),
+        # These tests wait for pods and share one cluster. One worker runs a whole module.
+        _pytest_ring(
+            "cluster",
+            "e2e/scenarios",
+            workers=3,
+            options=("--dist", "loadfile", *_IN_ORDER),
+            quiet_seconds=300,
+            whole_seconds=900,
+        ),
+        Ring("bench", (*_MAKE, "bench-smoke"), 360),
+    )
+}  # fmt: skip
+
+Stages = tuple[tuple[str, ...], ...]
+_TEST: Stages = (("static", "unit"), ("commands",), ("process", "demo", "team"))
+_TEST_CLUSTER: Stages = (("programs",), ("controlplane",), ("sweep",), ("faults",), ("walk", "cluster"))
+_TEST_ALL: Stages = (*_TEST, *_TEST_CLUSTER, ("bench",))
+RUNS: dict[str, Stages] = {
+    "check": (("static", "unit"),),
+    "test": _TEST,
+    "test-cluster": _TEST_CLUSTER,
+    "test-all": _TEST_ALL,
+}
+"""The rings of each run. Those of one stage run at the same time, and stages follow each other."""
+
+
+def stages_of(names: Sequence[str]) -> list[list[Ring]]:
+    """Return the rings of a run, or the whole of each named ring, one after the other.
+
+    Raises:
+        ValueError: if a name is neither a run nor a ring. The message lists all of them.
+    """
+    if len(names) == 1 and names[0] in RUNS:
+        whole = names[0] == "test-all"
+        return [[RINGS[name].as_whole() if whole else RINGS[name] for name in stage] for stage in RUNS[names[0]]]
+    if unknown := [name for name in names if name not in RINGS]:
+        known = ", ".join((*RUNS, *RINGS))
+        raise ValueError(f"{unknown[0]!r} is not a run or a ring of tests; choose one of {known}")
+    return [[RINGS[name].as_whole()] for name in names]

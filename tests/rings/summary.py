@@ -1,0 +1,70 @@
+"""The summary of a run: a line for each ring, the unstable tests with both outputs, and the counts."""
+
+from collections.abc import Sequence
+
+from tests.rings.runner import MOST_UNSTABLE, Result, Unstable
+
+_LONGEST_FAILURE = 60
+
+
+def is_red(results: Sequence[Result], *, in_ci: bool) -> bool:
+    return count_failures(results, in_ci=in_ci) > 0
+
+
+def count_failures(results: Sequence[Result], *, in_ci: bool) -> int:
+    """Return the number of failures.
+
+    Unstable tests are failures if there are too many. In CI, rings and tests that could not run are failures too.
+    """
+    missing = sum(result.skipped + result.could_not_run for result in results)
+    failed = sum(result.failed for result in results if not result.could_not_run)
+    unstable = _unstable_of(results)
+    return failed + (missing if in_ci else 0) + (len(unstable) if len(unstable) > MOST_UNSTABLE else 0)
+
+
+def summary_lines(results: Sequence[Result], skipped: Sequence[str], *, in_ci: bool) -> list[str]:
+    """Return the lines of the summary. `skipped` names rings that are green on this tree already.
+
+    The last line counts tests: "11 passed, 0 failed".
+    """
+    unstable = _unstable_of(results)
+    lines = [line for found in unstable for line in _unstable_lines(found)]
+    lines.append("\n=== summary")
+    lines += [f"  {name:<13} green on this tree already" for name in skipped]
+    lines += [_ring_line(result) for result in results]
+    if unstable:
+        lines.append(f"unstable: {', '.join(found.test for found in unstable)}")
+    if len(unstable) > MOST_UNSTABLE:
+        lines.append(f"red, because {len(unstable)} tests are unstable and at most {MOST_UNSTABLE} may be")
+    passed = sum(result.passed for result in results)
+    lines.append(f"{passed} passed, {count_failures(results, in_ci=in_ci)} failed")
+    return lines
+
+
+def _unstable_of(results: Sequence[Result]) -> list[Unstable]:
+    return [found for result in results for found in result.unstable]
+
+
+def _ring_line(result: Result) -> str:
+    if result.could_not_run:
+        return f"  {result.ring.name:<13} could not run: {result.reason}"
+    counts = [f"{result.passed} passed"]
+    if result.failed:
+        counts.append(f"{result.failed} failed")
+    if result.skipped:
+        counts.append(f"{result.skipped} could not run (their reasons stand above)")
+    if result.unstable:
+        counts.append(f"{len(result.unstable)} unstable")
+    word = "passed" if result.is_green else "FAILED"
+    reason = f": {result.reason}" if result.reason else ""
+    return f"  {result.ring.name:<13} {word} in {result.seconds:.0f} s, {', '.join(counts)}{reason}"
+
+
+def _unstable_lines(found: Unstable) -> list[str]:
+    failure = found.failure.splitlines()[-_LONGEST_FAILURE:]
+    return [
+        f"\n=== unstable: {found.test} failed first:",
+        *failure,
+        "=== and passed when it was repeated alone:",
+        *found.repetition.splitlines()[-5:],
+    ]

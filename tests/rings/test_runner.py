@@ -1,0 +1,141 @@
+"""The runner on small rings: what is repeated, what is red, and what a ceiling prints."""
+
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+
+import pytest
+from e2e.cluster.paths import CHECKOUT
+from tests.rings.catalogue import CANNOT_RUN, PYTEST, Ring
+from tests.rings.runner import RING_MARGIN, allowed_unstable, run_ring
+from tests.rings.summary import count_failures, summary_lines
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def folder():
+    """A folder inside the checkout, because pytest names tests relative to the folder of its settings."""
+    (CHECKOUT / "build").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CHECKOUT / "build", prefix="rings-") as name:
+        yield Path(name)
+
+
+def pytest_ring(folder, source, *, quiet_seconds=60):
+    file = folder / "test_sample.py"
+    file.write_text(textwrap.dedent(source))
+    return Ring("sample", (*PYTEST, str(file.relative_to(CHECKOUT))), quiet_seconds)
+
+
+def command_ring(script, **settings):
+    return Ring("command", (sys.executable, "-c", script), 60, **settings)
+
+
+def failing_once(folder):
+    """A script that fails only if it runs for the first time."""
+    seen = str(folder / "seen")
+    return f"import pathlib, sys; file = pathlib.Path({seen!r}); file.exists() or sys.exit(file.touch() or 1)"
+
+
+async def run(ring, folder):
+    return await run_ring(ring, beside=False, folder=folder)
+
+
+async def test_ring_of_passing_tests_is_green(folder):
+    result = await run(pytest_ring(folder, "def test_one(): pass\ndef test_two(): pass"), folder)
+    assert (result.is_green, result.passed, result.failed, result.unstable) == (True, 2, 0, ())
+
+
+async def test_test_that_passes_when_repeated_is_unstable_and_green(folder):
+    source = f"""
+        from pathlib import Path
+
+        def test_good(): pass
+
+        def test_bad_once():
+            seen = Path({str(folder)!r}) / "seen"
+            if not seen.exists():
+                seen.touch()
+                raise AssertionError("the first time")
+    """
+    result = await run(pytest_ring(folder, source), folder)
+    assert (result.is_green, result.passed, result.failed) == (True, 2, 0)
+    (unstable,) = result.unstable
+    assert unstable.test.endswith("::test_bad_once")
+    assert "the first time" in unstable.failure
+    assert "1 passed" in unstable.repetition
+    printed = "\n".join(summary_lines([result], (), in_ci=True))
+    assert "the first time" in printed
+    assert f"unstable: {unstable.test}" in printed
+    assert printed.endswith("2 passed, 0 failed")
+
+
+async def test_test_that_fails_twice_is_a_fault(folder):
+    result = await run(pytest_ring(folder, "def test_one(): pass\ndef test_bad(): assert False"), folder)
+    assert (result.is_green, result.passed, result.failed, result.unstable) == (False, 1, 1, ())
+
+
+async def test_many_failures_are_not_repeated(folder):
+    source = "import pytest\n@pytest.mark.parametrize('n', range(12))\ndef test_bad(n): assert False"
+    result = await run(pytest_ring(folder, source), folder)
+    assert result.failed == 12
+    assert "at most 1 are repeated" in result.reason
+
+
+async def test_file_that_cannot_be_collected_is_a_fault(folder):
+    result = await run(pytest_ring(folder, "import no_such_module"), folder)
+    assert (result.is_green, result.failed) == (False, 1)
+
+
+async def test_failing_teardown_is_a_fault(folder):
+    source = """
+        import pytest
+
+        @pytest.fixture
+        def broken():
+            yield
+            raise AssertionError("teardown")
+
+        def test_good(broken): pass
+    """
+    result = await run(pytest_ring(folder, source), folder)
+    assert (result.is_green, result.passed, result.failed) == (False, 0, 1)
+
+
+async def test_ring_at_its_ceiling_names_the_open_tests(folder):
+    seconds = 10 / RING_MARGIN
+    source = "import time\ndef test_good(): pass\ndef test_endless(): time.sleep(600)"
+    result = await run(pytest_ring(folder, source, quiet_seconds=seconds), folder)
+    assert (result.is_green, result.passed, result.failed) == (False, 1, 1)
+    assert "test_sample.py::test_endless" in result.reason
+
+
+async def test_command_that_fails_once_is_unstable(folder):
+    result = await run(command_ring(failing_once(folder)), folder)
+    assert result.is_green
+    assert [found.test for found in result.unstable] == ["command"]
+
+
+async def test_command_that_is_not_repeated_fails_at_once(folder):
+    result = await run(command_ring(failing_once(folder), repeats=False), folder)
+    assert (result.is_green, result.failed) == (False, 1)
+
+
+@pytest.mark.parametrize(("in_ci", "failures"), [(True, 1), (False, 0)], ids=["in CI", "elsewhere"])
+async def test_ring_that_cannot_run_says_why_and_fails_in_ci_only(folder, in_ci, failures):
+    result = await run(command_ring(f"print('no docker here'); raise SystemExit({CANNOT_RUN})"), folder)
+    assert count_failures([result], in_ci=in_ci) == failures
+    assert "could not run: no docker here" in "\n".join(summary_lines([result], (), in_ci=in_ci))
+
+
+@pytest.mark.parametrize(
+    ("tests", "allowed"),
+    [
+        pytest.param(1, 1, id="one, in a small ring"),
+        pytest.param(450, 4, id="a hundredth"),
+        pytest.param(7000, 10, id="ten, in a large ring"),
+    ],
+)
+def test_allowed_unstable_tests_grow_with_the_ring(tests, allowed):
+    assert allowed_unstable(tests) == allowed
