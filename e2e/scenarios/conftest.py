@@ -19,8 +19,10 @@ from e2e.cluster.paths import CHECKOUT
 from e2e.cluster.progress import SILENT, Progress
 from e2e.cluster.provider import Provider
 from e2e.cluster.run_folder import reaped_session
+from e2e.scenarios.core import CORE
 from e2e.scenarios.fleet import Fleet
 from e2e.scenarios.taking_turns import first_of_all, turn
+from tests.support.machine import ceiling
 
 
 @pytest.fixture(scope="session")
@@ -30,10 +32,10 @@ def progress() -> Progress:
 
 MONITORING = "monitoring"
 QUICKSTART = CHECKOUT / "examples/quickstart"
-TEST_SECONDS = 900
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "exhaustive: not a core scenario; only `make test-all` runs it")
     config.addinivalue_line("markers", "alone: disturbs other scenarios; runs while no other does")
 
 
@@ -52,10 +54,16 @@ def pytest_sessionstart() -> None:
         pytest.exit(obstacle, returncode=CANNOT_RUN)
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The first test waits while the cluster is created. This time must not count as the test's own."""
+    """Mark the scenarios that are not core as exhaustive, and limit the time of each.
+
+    The first test waits while the cluster is created. This time must not count as the test's own.
+    """
     for item in items:
-        item.add_marker(pytest.mark.timeout(TEST_SECONDS, func_only=True))
+        item.add_marker(pytest.mark.timeout(ceiling(), func_only=True))
+        if f"{item.path.name}::{getattr(item, 'originalname', item.name)}" not in CORE:
+            item.add_marker(pytest.mark.exhaustive)
 
 
 @pytest.fixture(scope="session")
@@ -160,6 +168,6 @@ def fleet(operator: Kubectl, python_image: str) -> Iterator[Fleet]:
     operator.apply([deploy.namespace(name)])
     there = Fleet(operator, name, python_image)
     there.apply_folder(QUICKSTART / "model.yaml")
-    there.run("rollout", "status", "deployment/offline-model", "--timeout=300s")
+    there.run("rollout", "status", "deployment/offline-model", f"--timeout={ceiling():.0f}s")
     yield there
     operator.run("delete", "namespace", name, "--wait=false")

@@ -17,11 +17,20 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from e2e.cluster import waiting
 from e2e.cluster.deploy import MAY_CALL_GATEWAY, SYSTEM
 from e2e.cluster.kubectl import Kubectl
+from e2e.cluster.progress import ClusterError
 from e2e.scenarios import workloads
+from tests.support.machine import ceiling, machine_factor
+from tests.support.waiting import PROMISED_SECONDS, wait_until
 
+_KUBECTL_SECONDS = 20.0
+"""The time by which kubectl itself must end before its process is ended."""
+_SHOWN_LINES = 40
+_ANSWER_SECONDS = 6.0
+"""The time in which a caller may expect an answer. Its request ends after ten times as long."""
+_CONNECT_SECONDS = 2.0
+"""The time in which a connection opens, or counts as refused by a network policy. Slow machines get longer."""
 COST = "https://proto-labs.ai/a2a/ext/cost-v1"
 GATEWAY = f"http://fleetwright-gateway.{SYSTEM}.svc.cluster.local"
 _HTTP = """
@@ -81,17 +90,18 @@ class Fleet:
     def apply_folder(self, folder: Path) -> None:
         self.run("apply", "-f", folder)
 
-    def run(self, *words: str | Path, stdin: str | None = None, seconds: float = 330) -> str:
+    def run(self, *words: str | Path, stdin: str | None = None) -> str:
+        seconds = ceiling() + _KUBECTL_SECONDS
         return self.kubectl.run(f"--namespace={self.namespace}", *words, stdin=stdin, seconds=seconds)
 
-    def plugin(self, *words: str, seconds: float = 200) -> str:
+    def plugin(self, *words: str) -> str:
         """Run `kubectl fleetwright` as a user does, with this checkout's CLI. Return its standard output."""
         program, config, context = self.kubectl.program, self.kubectl.kubeconfig, self.kubectl.context
         path = os.pathsep.join([str(Path(sys.executable).parent), str(program.parent), os.environ["PATH"]])
         environment = {**os.environ, "PATH": path, "KUBECONFIG": str(config)}
         chosen = ["--context", context] if context else []
         command = [str(program), "fleetwright", *words, "-n", self.namespace, *chosen]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=seconds, check=False)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=ceiling(), check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -105,8 +115,23 @@ class Fleet:
     def get(self, *words: str) -> Any:
         return self.kubectl.get(*words, f"--namespace={self.namespace}")
 
-    def ready(self, *objects: str, seconds: int = 300) -> None:
-        self.run("wait", "--for=condition=Ready", *objects, f"--timeout={seconds}s", seconds=seconds + 20)
+    def ready(self, *objects: str, promised: float = PROMISED_SECONDS) -> None:
+        """Wait until the objects are Ready. A failure shows the state of the namespace."""
+        try:
+            self.run("wait", "--for=condition=Ready", *objects, f"--timeout={ceiling(promised):.0f}s")
+        except ClusterError as error:
+            raise AssertionError(f"not Ready: {', '.join(objects)}: {error}\n{self.overview()}") from None
+
+    def overview(self) -> str:
+        """Return the agents, the pods and the last events of the namespace, for the message of a failed wait."""
+        shown = [
+            self.kubectl.attempt("get", kinds, f"--namespace={self.namespace}", *more).stdout
+            for kinds, more in (
+                ("agents,skills,mcpservers,pods", ("-o", "wide")),
+                ("events", ("--sort-by=.lastTimestamp",)),
+            )
+        ]
+        return "\n".join("\n".join(text.splitlines()[-_SHOWN_LINES:]) for text in shown)
 
     def condition(self, of: str, kind: str) -> tuple[str, str, str]:
         """(status, reason, message)"""
@@ -115,20 +140,28 @@ class Fleet:
                 return condition["status"], condition["reason"], condition["message"]
         return "", "", ""
 
-    def until(self, happened: Callable[[], Any], what: str, *, seconds: float = 300, pause: float = 0.3) -> float:
+    def until(
+        self,
+        happened: Callable[[], Any],
+        what: str,
+        *,
+        promised: float = PROMISED_SECONDS,
+        shown: Callable[[], object] | None = None,
+        pause: float = 0.3,
+    ) -> float:
         """Wait until the condition holds, and return the seconds. `NoPod` counts as not yet true.
 
-        The default allows for a busy machine. Pass a shorter limit only if the test checks how soon something happens.
+        A failure shows the result of `shown`, or the state of the namespace.
         """
         started = time.monotonic()
 
-        def seen() -> bool:
+        def has_happened() -> bool:
             try:
                 return bool(happened())
             except NoPod:
                 return False
 
-        waiting.until(seen, what=what, seconds=seconds, pause=pause)
+        wait_until(has_happened, what, promised=promised, shown=shown or self.overview, pause=pause)
         return time.monotonic() - started
 
     def token(self, agent: str, client: str = "default") -> str:
@@ -156,9 +189,10 @@ class Fleet:
 
     def reaches(self, pod: str, host: str, port: int) -> bool:
         """Return True if a TCP connection from the pod opens."""
-        connect = f"import socket; socket.create_connection(({host!r}, {port}), timeout=2)"
-        where = f"--namespace={self.namespace}"
-        return self.kubectl.attempt("exec", pod, where, "--", "python", "-c", connect, seconds=30).returncode == 0
+        seconds = _CONNECT_SECONDS * machine_factor()
+        connect = f"import socket; socket.create_connection(({host!r}, {port}), timeout={seconds})"
+        where = ("exec", pod, f"--namespace={self.namespace}", "--")
+        return self.kubectl.attempt(*where, "python", "-c", connect, seconds=ceiling()).returncode == 0
 
 
 @dataclass(frozen=True)
@@ -167,34 +201,47 @@ class Caller:
     pod: str
 
     def http(
-        self, url: str, *, body: str = "", headers: Mapping[str, str] | None = None, timeout: float = 60
+        self, url: str, *, body: str = "", headers: Mapping[str, str] | None = None, promised: float = _ANSWER_SECONDS
     ) -> Answer:
-        ask = {"url": url, "body": body, "headers": dict(headers or {}), "timeout": timeout}
-        text = self.fleet.run("exec", "-i", self.pod, "--", "python", "-c", _HTTP, stdin=json.dumps(ask), seconds=330)
+        """Send a request. It ends without an answer after ten times the promised seconds."""
+        ask = {"url": url, "body": body, "headers": dict(headers or {}), "timeout": ceiling(promised)}
+        text = self.fleet.run("exec", "-i", self.pod, "--", "python", "-c", _HTTP, stdin=json.dumps(ask))
         answer = json.loads(text)
         return Answer(answer.get("status", 0), answer.get("body", answer.get("error", "")), answer.get("headers", {}))
 
     def rpc(
-        self, agent: str, method: str, params: Mapping[str, Any], *, token: str | None, timeout: float = 60
+        self,
+        agent: str,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        token: str | None,
+        promised: float = _ANSWER_SECONDS,
     ) -> Answer:
         url = f"http://{agent}.{self.fleet.namespace}.svc.cluster.local/a2a"
-        return self._rpc(url, method, params, token=token, timeout=timeout)
+        return self._rpc(url, method, params, token=token, promised=promised)
 
     def gateway_rpc(
-        self, agent: str, method: str, params: Mapping[str, Any], *, token: str | None, timeout: float = 120
+        self,
+        agent: str,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        token: str | None,
+        promised: float = 2 * _ANSWER_SECONDS,
     ) -> Answer:
         """Send a request through the gateway, which wakes the agent if it sleeps."""
-        return self._rpc(self.gateway_url(agent), method, params, token=token, timeout=timeout)
+        return self._rpc(self.gateway_url(agent), method, params, token=token, promised=promised)
 
     def gateway_url(self, agent: str) -> str:
         return f"{GATEWAY}/agents/{self.fleet.namespace}/{agent}/a2a"
 
-    def _rpc(self, url: str, method: str, params: Mapping[str, Any], *, token: str | None, timeout: float) -> Answer:
+    def _rpc(self, url: str, method: str, params: Mapping[str, Any], *, token: str | None, promised: float) -> Answer:
         headers = {"Content-Type": "application/json", "A2A-Version": "1.0"}
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-        return self.http(url, body=body, headers=headers, timeout=timeout)
+        return self.http(url, body=body, headers=headers, promised=promised)
 
     def reaches(self, agent: str, *, token: str) -> bool:
         """Return True if the agent answers."""
@@ -203,9 +250,9 @@ class Caller:
     def status(self, agent: str, *, token: str) -> int:
         """Return the HTTP status of a small request, or 0 without a connection.
 
-        The timeout is shorter than usual, because a connection to a deleted pod hangs.
+        The request ends sooner than usual, because a connection to a deleted pod hangs.
         """
-        return self.rpc(agent, "ListTasks", {}, token=token, timeout=10).status
+        return self.rpc(agent, "ListTasks", {}, token=token, promised=1).status
 
     def send(self, agent: str, text: str, *, token: str | None, context: str = "", now: bool = False) -> Answer:
         """Send a message. With `now` the response arrives as soon as the task is accepted."""
@@ -226,6 +273,14 @@ def user(fleet: Fleet, name: str, /, **spec: Any) -> tuple[Caller, str]:
     caller, token = fleet.caller(f"{name}-caller", of=name), fleet.token(name)
     fleet.until(lambda: caller.reaches(name, token=token), "the network lets the new caller in")
     return caller, token
+
+
+def serves_another(fleet: Fleet, name: str, revision: str) -> bool:
+    """Return True if the agent is Ready with its current spec, and in another revision than this one."""
+    found = fleet.get(f"agent/{name}")
+    ready = fleet.condition(f"agent/{name}", "Ready")[0] == "True"
+    current = found["status"].get("observedGeneration") == found["metadata"]["generation"]
+    return ready and current and found["status"]["revision"] != revision
 
 
 def answer(caller: Caller, name: str, words: str, token: str) -> str:

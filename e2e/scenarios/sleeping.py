@@ -21,7 +21,7 @@ def wait_for_sleep(fleet: Fleet, *names: str) -> None:
     for name in names:
         _scrape(fleet, name)
     for name in names:
-        fleet.until(partial(_sleeps, fleet, name), f"{name} sleeps and has no pod", seconds=500)
+        fleet.until(partial(_sleeps, fleet, name), f"{name} sleeps and has no pod")
 
 
 def _sleeps(fleet: Fleet, name: str) -> bool:

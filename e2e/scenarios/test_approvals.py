@@ -63,7 +63,7 @@ def test_person_decides_with_kubectl_patch_and_the_task_continues(desk: Desk) ->
 
     done = decide(desk.fleet, name, "anna", "Approved")
     assert done.returncode == 0, done.stderr
-    waited = desk.fleet.until(lambda: desk.state(task) == "TASK_STATE_COMPLETED", "the task completes", seconds=50)
+    waited = desk.fleet.until(lambda: desk.state(task) == "TASK_STATE_COMPLETED", "the task completes", promised=5)
     print(f"completed after {waited:.1f} s")
     assert RULE in text_of(desk.caller.task(AGENT, task, token=desk.token))
     desk.fleet.until(lambda: "delivered" in approval_of(desk.fleet, task)["status"], "the delivery is recorded")

@@ -30,7 +30,7 @@ def door(fleet: Fleet) -> Door:
     friend, stranger = fleet.caller("friend", of="desk"), fleet.caller("stranger")
     fleet.ready("agent/desk", "agent/vault", "agent/outsider", "pod/elsewhere")
     card = f"http://desk.{fleet.namespace}.svc.cluster.local/.well-known/agent-card.json"
-    fleet.until(lambda: friend.http(card, timeout=3).status == 200, "the network lets the friend in")
+    fleet.until(lambda: friend.http(card, promised=0.3).status == 200, "the network lets the friend in")
     return Door(fleet, friend, stranger, card)
 
 
@@ -54,7 +54,7 @@ def test_call_without_valid_token_returns_401_with_the_scheme(door: Door, token:
 
 
 def test_agent_ingress_denies_pods_that_are_not_callers(door: Door) -> None:
-    assert door.stranger.http(door.card, timeout=3).status == 0
+    assert door.stranger.http(door.card, promised=0.3).status == 0
     assert door.stranger.send("desk", "Hello", token=door.fleet.token("desk", "first")).status == 0
 
 
@@ -105,7 +105,7 @@ def test_peer_refuses_an_agent_that_is_not_an_allowed_caller(door: Door) -> None
     assert inside.status("vault", token=fleet.token("desk", "first")) == 401
 
     fleet.apply(agent("vault", allowedCallers={"agents": []}))
-    fleet.until(lambda: inside.status("vault", token=pair) == 401, "who is no longer allowed is refused", seconds=55)
+    fleet.until(lambda: inside.status("vault", token=pair) == 401, "who is no longer allowed is refused", promised=5)
     fleet.apply(agent("vault", allowedCallers={"agents": [{"name": "desk"}]}))
 
 

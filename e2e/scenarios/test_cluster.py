@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from e2e.cluster import waiting
 from e2e.cluster.kubectl import Kubectl
 from e2e.scenarios import workloads
+from tests.support.machine import ceiling
+from tests.support.waiting import wait_until
 
 CALL = "import sys,urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=2).status)"
 
@@ -31,10 +32,12 @@ class Here:
         self.kubectl.apply(manifests)
 
     def wait(self, what: str, condition: str) -> None:
-        self.kubectl.run("wait", f"--for={condition}", what, f"--namespace={self.namespace}", "--timeout=280s")
+        self.kubectl.run(
+            "wait", f"--for={condition}", what, f"--namespace={self.namespace}", f"--timeout={ceiling():.0f}s"
+        )
 
     def run(self, pod: str, *command: str) -> tuple[bool, str]:
-        done = self.kubectl.attempt("exec", pod, f"--namespace={self.namespace}", "--", *command, seconds=120)
+        done = self.kubectl.attempt("exec", pod, f"--namespace={self.namespace}", "--", *command, seconds=ceiling())
         return done.returncode == 0, done.stdout + done.stderr
 
     def reaches(self, pod: str, url: str) -> bool:
@@ -44,7 +47,7 @@ class Here:
         return self.run(pod, "python", "-c", CONNECT, host, str(port))[0]
 
     def soon(self, condition: Callable[[], bool], what: str) -> None:
-        waiting.until(condition, what=what, seconds=120, pause=0.3)
+        wait_until(condition, what, pause=0.3)
 
 
 @pytest.fixture
@@ -113,9 +116,7 @@ def test_volume_survives_its_pod_and_is_empty_for_the_next_claim(here: Here) -> 
     volume = here.kubectl.run(*where)
     here.kubectl.run("delete", "pod/writer", "pvc/memory", f"--namespace={here.namespace}", "--wait")
     phase = ("get", "pv", volume, "--ignore-not-found", "-o", "jsonpath={.status.phase}")
-    waiting.until(
-        lambda: here.kubectl.run(*phase) in {"Available", ""}, what="the volume is free again", seconds=200, pause=0.5
-    )
+    wait_until(lambda: here.kubectl.run(*phase) in {"Available", ""}, "the volume is free again", pause=0.5)
     here.apply(workloads.claim("memory"), pod)
     here.wait("pod/writer", "condition=Ready")
     assert here.run("writer", "ls", "-A", "/tmp") == (True, "")

@@ -12,6 +12,7 @@ from e2e.cluster.deploy import SYSTEM
 from e2e.scenarios.edges import ACCEPTED, REFUSED, Edge
 from e2e.scenarios.fleet import GATEWAY, Answer, Caller, Fleet, agent, answer, message, text_of, user
 from e2e.scenarios.sleeping import allow_sleep, phase_of, wait_for_sleep
+from tests.support.machine import ceiling
 
 AUDIENCE = "fleetwright-gateway"
 
@@ -47,7 +48,7 @@ class Team:
 
     def get(self, path: str, *, token: str | None) -> Answer:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return self.caller.http(f"{GATEWAY}{path}", headers=headers, timeout=120)
+        return self.caller.http(f"{GATEWAY}{path}", headers=headers, promised=12)
 
     def send(self, name: str, text: str, *, token: str | None) -> Answer:
         return self.caller.gateway_rpc(name, "SendMessage", {"message": message(text)}, token=token)
@@ -64,7 +65,7 @@ def without_operator(fleet: Fleet) -> Iterator[None]:
         yield
     finally:
         fleet.kubectl.run("scale", where, operator, "--replicas=1")
-        fleet.kubectl.run("rollout", "status", where, operator, "--timeout=280s", seconds=300)
+        fleet.kubectl.run("rollout", "status", where, operator, f"--timeout={ceiling():.0f}s", seconds=ceiling())
 
 
 def _account(name: str) -> dict[str, Any]:
@@ -121,7 +122,7 @@ def test_gateway_pods_reach_agents_and_no_other_pods(team: Team) -> None:
 
     def reaches(selector: str, port: int) -> bool:
         (pod,) = team.fleet.get("pods", f"--selector={selector}")["items"]
-        return team.fleet.kubectl.attempt(*where, pod["status"]["podIP"], str(port), seconds=30).returncode == 0
+        return team.fleet.kubectl.attempt(*where, pod["status"]["podIP"], str(port), seconds=ceiling()).returncode == 0
 
     team.fleet.until(lambda: team.reaches_model(team.caller.pod), "another pod reaches the model")
     team.fleet.until(lambda: reaches("fleetwright.dev/agent=lead", 7870), "the gateway reaches the agent")
@@ -190,7 +191,7 @@ def test_message_wakes_a_sleeping_sibling(team: Team) -> None:
     question = 'Ask agent "writer" the message "What is the motto of the house?"'
     team.fleet.until(lambda: "plain words" in team.ask(question), "the writer is awake and answers")
     # The gateway forwards the message before the kubelet reports the pod as ready.
-    team.fleet.until(lambda: phase_of(team.fleet, "writer") in {"Running", "Asleep"}, "the phase follows", seconds=50)
+    team.fleet.until(lambda: phase_of(team.fleet, "writer") in {"Running", "Asleep"}, "the phase follows", promised=5)
 
 
 def test_declared_peer_is_woken_by_a_caller_without_a_reach(team: Team) -> None:
@@ -274,7 +275,7 @@ def test_withdrawn_edge_is_refused_although_the_token_is_valid(team: Team) -> No
             team.fleet.until(lambda: answers.status == ACCEPTED, "the caller is accepted")
             began = time.monotonic()
             edge.withdraw()
-            team.fleet.until(lambda: answers.status == REFUSED, "the caller is refused", seconds=20, pause=0.05)
+            team.fleet.until(lambda: answers.status == REFUSED, "the caller is refused", promised=2, pause=0.05)
             print({name: f"refused after {since - began:.2f} s" for name, since in answers.since.items()})
             edge.grant()
             team.fleet.until(lambda: answers.status == ACCEPTED, "the same token is accepted again")

@@ -6,6 +6,7 @@ import pytest
 from e2e.cluster.deploy import SYSTEM
 from e2e.scenarios.fleet import Caller, Fleet, metric, user
 from e2e.scenarios.gateway_load import Load, answer_to, load, story
+from tests.support.machine import ceiling
 
 # Other scenarios call the same gateway.
 pytestmark = pytest.mark.alone
@@ -71,7 +72,7 @@ def test_rolling_update_loses_no_message_and_no_stream(desk: Desk) -> None:
         desk.fleet.until(lambda: len(found.of("begun")) == 8 and len(found.of("ended")) >= 4, "all callers are served")
         endless = {each["id"]: each["task"] for each in found.of("begun") if each["asked"] == ENDLESS}
         desk.fleet.kubectl.run("rollout", "restart", GATEWAY, WHERE)
-        desk.fleet.kubectl.run("rollout", "status", GATEWAY, WHERE, "--timeout=250s")
+        desk.fleet.kubectl.run("rollout", "status", GATEWAY, WHERE, f"--timeout={ceiling():.0f}s")
         desk.fleet.until(lambda: not old & desk.replicas(), "the old replicas have ended")
         desk.fleet.until(lambda: found.messages("resumed") == endless.keys(), "the endless streams continue")
         for task in endless.values():

@@ -9,6 +9,7 @@ import pytest
 from e2e.cluster.deploy import RELEASE, SYSTEM
 from e2e.control_plane.deployments import operator_fields
 from e2e.scenarios.fleet import Fleet, agent, children
+from tests.support.machine import ceiling
 
 OPERATOR = f"deployment/{RELEASE}-operator"
 
@@ -55,7 +56,7 @@ def test_reapply_and_operator_restart_change_no_child(fleet: Fleet) -> None:
 
     fleet.apply(manifest)
     fleet.kubectl.run("rollout", "restart", OPERATOR, f"--namespace={SYSTEM}")
-    fleet.kubectl.run("rollout", "status", OPERATOR, f"--namespace={SYSTEM}", "--timeout=250s")
+    fleet.kubectl.run("rollout", "status", OPERATOR, f"--namespace={SYSTEM}", f"--timeout={ceiling():.0f}s")
     fleet.until(lambda: _leads(fleet), "the new operator leads")
     time.sleep(5)
     assert _written(fleet) == before

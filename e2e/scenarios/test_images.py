@@ -7,9 +7,11 @@ from e2e.cluster.image_list import AGENT, GATEWAY, OPERATOR, Image
 from e2e.cluster.images import Built
 from e2e.cluster.kubectl import Kubectl
 from e2e.scenarios import workloads
+from tests.support.machine import ceiling
 
 WITHOUT_BYTECODE = """
 import importlib, os, sys
+from tests.support.machine import ceiling
 for name in sys.argv[1:]:
     importlib.import_module(name)
 specs = [spec for module in tuple(sys.modules.values()) if (spec := getattr(module, "__spec__", None))]
@@ -33,6 +35,6 @@ def test_start_of_an_image_compiles_no_module(
     pod["metadata"]["namespace"] = namespace
     kubectl.apply([pod])
     where = f"--namespace={namespace}"
-    kubectl.run("wait", "--for=condition=Ready", "pod/program", where, "--timeout=280s")
+    kubectl.run("wait", "--for=condition=Ready", "pod/program", where, f"--timeout={ceiling():.0f}s")
     command = ("python", "-c", WITHOUT_BYTECODE, *PROGRAMS[image])
-    assert kubectl.run("exec", "program", where, "--", *command, seconds=120).strip() == ""
+    assert kubectl.run("exec", "program", where, "--", *command, seconds=ceiling()).strip() == ""

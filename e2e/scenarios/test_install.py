@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from e2e.cluster import commands, deploy, waiting
+from e2e.cluster import commands, deploy
 from e2e.cluster.deploy import RELEASE, SYSTEM, Helm
 from e2e.cluster.images import Built
 from e2e.cluster.kubectl import Kubectl
@@ -18,6 +18,8 @@ from e2e.cluster.progress import Progress
 from e2e.cluster.provider import Provider
 from e2e.scenarios.conftest import QUICKSTART
 from e2e.scenarios.fleet import Fleet, agent, children
+from tests.support.machine import ceiling
+from tests.support.waiting import wait_until
 
 SECOND = "second"
 
@@ -32,14 +34,14 @@ class Release:
     def install(self, **values: Any) -> None:
         """Install or upgrade the release. Values that were set before stay set."""
         sets = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
-        where = (f"--namespace={self.namespace}", "--reuse-values", "--wait", "--timeout=300s")
+        where = (f"--namespace={self.namespace}", "--reuse-values", "--wait", f"--timeout={ceiling():.0f}s")
         self.helm.run("upgrade", "--install", SECOND, CHECKOUT / "charts" / "fleetwright", *where, *sets)
 
     def reaches(self, host: str, port: int) -> bool:
         """Return True if a TCP connection from the operator's pod opens."""
         connect = f"import socket; socket.create_connection(({host!r}, {port}), timeout=2)"
-        where = (f"--namespace={self.namespace}", f"deployment/{SECOND}-operator")
-        return self.helm.kubectl.attempt("exec", *where, "--", "python", "-c", connect, seconds=30).returncode == 0
+        command = (f"--namespace={self.namespace}", f"deployment/{SECOND}-operator", "--", "python", "-c", connect)
+        return self.helm.kubectl.attempt("exec", *command, seconds=ceiling()).returncode == 0
 
 
 @pytest.fixture
@@ -49,11 +51,11 @@ def resting(operator: Kubectl) -> Iterator[Kubectl]:
     pods = ("pods", f"--namespace={SYSTEM}", "--selector=app.kubernetes.io/name=fleetwright-operator")
     operator.run("scale", *deployment, "--replicas=0")
     try:
-        waiting.until(lambda: not operator.get(*pods)["items"], what="the operator is gone", seconds=280, pause=0.5)
+        wait_until(lambda: not operator.get(*pods)["items"], "the operator is gone", pause=0.5)
         yield operator
     finally:
         operator.run("scale", *deployment, "--replicas=1")
-        operator.run("rollout", "status", *deployment, "--timeout=280s")
+        operator.run("rollout", "status", *deployment, f"--timeout={ceiling():.0f}s")
 
 
 @pytest.fixture
@@ -82,7 +84,7 @@ def test_release_is_restricted_upgraded_and_uninstalled(
     fleet = Fleet(resting, spaces["fleet"], python_image)
     elsewhere = Fleet(resting, spaces["other"], python_image)
     fleet.apply_folder(QUICKSTART / "model.yaml")
-    fleet.run("rollout", "status", "deployment/offline-model", "--timeout=280s")
+    fleet.run("rollout", "status", "deployment/offline-model", f"--timeout={ceiling():.0f}s")
     elsewhere.apply(agent("stranger"))
     fleet.apply(agent("poet"))
     fleet.ready("agent/poet")
@@ -109,5 +111,5 @@ def test_release_is_restricted_upgraded_and_uninstalled(
     fleet.ready(f"pod/{pod}")
     assert {item["metadata"]["name"] for item in fleet.get("agents")["items"]} == {"poet", "painter"}
     for space in spaces.values():
-        resting.run("delete", "namespace", space, "--timeout=280s", seconds=300)
+        resting.run("delete", "namespace", space, f"--timeout={ceiling():.0f}s", seconds=ceiling())
         assert resting.run("get", "namespace", space, "--ignore-not-found") == ""

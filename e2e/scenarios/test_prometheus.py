@@ -235,6 +235,6 @@ def test_metrics_endpoint_is_reachable_by_monitoring_only(fleet: Fleet) -> None:
     address = fleet.get("pod", fleet.pod_of("quiet"))["status"]["podIP"]
     stranger, friend = fleet.caller("stranger"), fleet.caller("friend", of="quiet")
     card = f"http://quiet.{fleet.namespace}.svc.cluster.local/.well-known/agent-card.json"
-    fleet.until(lambda: friend.http(card, timeout=3).status == 200, "the network lets the friend in")
+    fleet.until(lambda: friend.http(card, promised=0.3).status == 200, "the network lets the friend in")
     for caller in (stranger, friend):
-        assert caller.http(f"http://{address}:7871/metrics", timeout=3).status == 0
+        assert caller.http(f"http://{address}:7871/metrics", promised=0.3).status == 0

@@ -33,7 +33,7 @@ def test_kubectl_get_agents_prints_url_and_readiness(
 
 def test_message_is_answered_with_a_skill_a_tool_and_its_cost(quickstart: tuple[Fleet, Caller, str]) -> None:
     fleet, caller, token = quickstart
-    fleet.until(lambda: caller.http(_card(fleet), timeout=3).status == 200, "the network lets the new caller in")
+    fleet.until(lambda: caller.http(_card(fleet), promised=0.3).status == 200, "the network lets the new caller in")
     task = caller.send("support", "Load the refund-policy skill, then look up order A-1002.", token=token).result[
         "task"
     ]
@@ -47,7 +47,7 @@ def test_message_is_answered_with_a_skill_a_tool_and_its_cost(quickstart: tuple[
 
 def test_stream_ends_once_with_the_full_answer_and_its_cost(quickstart: tuple[Fleet, Caller, str]) -> None:
     fleet, caller, token = quickstart
-    fleet.until(lambda: caller.http(_card(fleet), timeout=3).status == 200, "the network lets the new caller in")
+    fleet.until(lambda: caller.http(_card(fleet), promised=0.3).status == 200, "the network lets the new caller in")
     params = {"message": message("Good morning to everybody")}
     events = caller.rpc("support", "SendStreamingMessage", params, token=token).events
     states = [event["statusUpdate"]["status"]["state"] for event in events if "statusUpdate" in event]
@@ -61,7 +61,7 @@ def test_stream_ends_once_with_the_full_answer_and_its_cost(quickstart: tuple[Fl
 
 def test_peer_delegation_reports_the_cost_of_both_agents(quickstart: tuple[Fleet, Caller, str]) -> None:
     fleet, caller, token = quickstart
-    fleet.until(lambda: caller.http(_card(fleet), timeout=3).status == 200, "the network lets the new caller in")
+    fleet.until(lambda: caller.http(_card(fleet), promised=0.3).status == 200, "the network lets the new caller in")
     question = "Ask the warehouse when the standing desk can be sent."
     task = caller.send("support", question, token=token).result["task"]
     assert "sent on the next Thursday" in text_of(task)

@@ -16,6 +16,7 @@ from e2e.cluster.provider import Provider
 from e2e.scenarios import workloads
 from e2e.scenarios.fleet import Caller, Fleet, agent, answer, user
 from e2e.scenarios.registry import GUARDED, OPEN, Registry, started
+from tests.support.machine import ceiling
 
 GIT_SERVER = Path(__file__).with_name("git_server.py").read_text()
 NOWHERE = "0" * 40
@@ -80,7 +81,7 @@ def replaced(fleet: Fleet, name: str) -> None:
     before = fleet.pod_of(name)
     fleet.run("delete", "pod", before, "--wait=false")
     fleet.until(lambda: fleet.pod_of(name) != before, "another pod takes its place")
-    fleet.run("wait", "--for=condition=Ready", f"pod/{fleet.pod_of(name)}", "--timeout=300s")
+    fleet.run("wait", "--for=condition=Ready", f"pod/{fleet.pod_of(name)}", f"--timeout={ceiling():.0f}s")
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +152,7 @@ def test_private_git_secret_never_reaches_the_agent(fleet: Fleet, repository: Re
 
     fleet.apply(secret("git", token="another"))
     fleet.until(
-        lambda: says(fleet, "skill/oath", "check the Secret"), "the changed Secret is tried at once", seconds=50
+        lambda: says(fleet, "skill/oath", "check the Secret"), "the changed Secret is tried at once", promised=5
     )
     fleet.until(lambda: says(fleet, "agent/knight", "Skill 'oath'"), "the agent says which skill it waits for")
     assert fleet.pod_of("knight") == pod
@@ -210,7 +211,7 @@ def test_skill_image_pull_secret_is_used_and_its_errors_reported(fleet: Fleet, r
     assert "401 Unauthorized" in message
 
     fleet.apply(registry.pull_secret("team"), agent("clerk", skills=[{"name": "seal"}]))
-    fleet.ready("skill/seal", seconds=50)  # The operator retries immediately when the Secret changes.
+    fleet.ready("skill/seal", promised=5)  # The operator retries immediately when the Secret changes.
     fleet.ready("agent/clerk")
     assert "Say nothing of this." in file(fleet, "clerk", "seal/SKILL.md")
 

@@ -1,0 +1,81 @@
+"""The core scenarios: each is the only test of a promise, which is quoted from README.md or SECURITY.md.
+
+`make test-cluster` runs these. `make test-all` runs every scenario: the others show a promise that tests without a node
+show too, or behaviour that no document promises.
+"""
+
+CORE = {
+    "test_approvals.py::test_person_decides_with_kubectl_patch_and_the_task_continues": (
+        "The ServiceAccounts of the agent and of every agent that the request came through cannot decide"
+    ),
+    "test_callers.py::test_agent_egress_denies_undeclared_destinations": (
+        "a NetworkPolicy denies all ingress and egress, and allows only the connections that the objects name"
+    ),
+    "test_callers.py::test_agent_ingress_denies_pods_that_are_not_callers": (
+        "a NetworkPolicy that allows only the connections that the objects name"
+    ),
+    "test_callers.py::test_agent_pod_has_no_kubernetes_api_credential": (
+        "no service account token that the API server accepts"
+    ),
+    "test_callers.py::test_peer_refuses_an_agent_that_is_not_an_allowed_caller": (
+        "Each client and each pair of agents has a separate token."
+    ),
+    "test_changes.py::test_deleted_agent_leaves_only_its_retained_memory": (
+        "a memory volume, and a token for each caller"
+    ),
+    "test_changes.py::test_failing_revision_never_replaces_the_serving_one": (
+        "A new revision first passes a preflight in a separate pod"
+    ),
+    "test_conversations.py::test_killed_pod_keeps_finished_and_resumes_running_tasks": (
+        "a durable task log, so that a restart loses no task"
+    ),
+    "test_conversations.py::test_running_task_finishes_before_the_next_revision_serves": (
+        "drain for `drainSeconds`, then resume in the next pod"
+    ),
+    "test_fleet.py::test_gateway_pods_reach_agents_and_no_other_pods": (
+        "By default a NetworkPolicy denies all ingress and egress"
+    ),
+    "test_fleet.py::test_only_a_person_with_the_right_to_invoke_sees_and_wakes_the_agent": (
+        "An agent that a caller may not call looks like an agent that does not exist."
+    ),
+    "test_fleet.py::test_withdrawn_edge_is_refused_although_the_token_is_valid": (
+        "For direct calls, the called agent refuses the caller's unexpired tokens within two seconds"
+    ),
+    "test_prometheus.py::test_metrics_attribute_compactions_and_cost_to_each_agent": (
+        "Prometheus counters for tokens, cost, tools and compactions"
+    ),
+    "test_prometheus.py::test_metrics_endpoint_is_reachable_by_monitoring_only": (
+        "allows only the connections that the objects name"
+    ),
+    "test_quickstart.py::test_kubectl_get_agents_prints_url_and_readiness": (
+        "the objects show the state and the reason for each open connection"
+    ),
+    "test_quickstart.py::test_message_is_answered_with_a_skill_a_tool_and_its_cost": (
+        "a LangGraph agent loop with skills, MCP tools, other agents and context compaction"
+    ),
+    "test_quickstart.py::test_peer_delegation_reports_the_cost_of_both_agents": (
+        "US dollars and tokens with each answer"
+    ),
+    "test_rotation.py::test_revoked_token_is_refused_within_two_seconds": (
+        "A revoked token is refused within two seconds."
+    ),
+    "test_rotation.py::test_token_rotation_refuses_no_caller_that_rereads_its_token": (
+        "Tokens expire and are rotated without a restart."
+    ),
+    "test_skills.py::test_skill_image_is_mounted_read_only_by_digest": (
+        "agents mount only files with the recorded digest"
+    ),
+    "test_workspace.py::test_shell_reaches_a_named_host_through_the_proxy_only": (
+        "It reaches hosts by name only through an HTTP proxy in another pod"
+    ),
+    "test_workspace.py::test_shell_sees_no_token_and_no_process_of_the_runner": (
+        "A command runs in a pod without credentials"
+    ),
+    "test_workspace.py::test_source_is_cloned_once_without_a_credential": (
+        "A command runs in a pod without credentials"
+    ),
+    "test_workspace.py::test_workspace_is_isolated_except_from_its_agent": (
+        "reaches only the destinations of `spec.workspace.network.egress`"
+    ),
+}
+"""The promise of each core scenario, by file and function."""
