@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 
 from e2e.cluster.progress import ClusterError
+from tests.support.machine import machine_factor
 
 
 def until(
@@ -14,7 +15,11 @@ def until(
     alive: Callable[[], None] = lambda: None,
     pause: float = 0.05,
 ) -> None:
-    """Wait until the condition holds. `alive` raises an error if the condition can no longer become true."""
+    """Wait until the condition holds, for these seconds multiplied by the factor of the machine.
+
+    `alive` raises an error if the condition can no longer become true.
+    """
+    seconds *= machine_factor()
     deadline = time.monotonic() + seconds
     while not condition():
         alive()

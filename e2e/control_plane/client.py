@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
+from tests.support.machine import ceiling
 
 from fleetwright_kube.port import Resource
 from fleetwright_operator.kinds.resources import RESOURCES
@@ -54,7 +55,7 @@ class Client:
                 connector=aiohttp.TCPConnector(ssl=context, limit=limit),
                 headers={"Authorization": f"Bearer {token}"},
                 read_bufsize=4 * 1024 * 1024,
-                timeout=aiohttp.ClientTimeout(total=120),
+                timeout=aiohttp.ClientTimeout(total=ceiling()),
             )
             for limit in (connections, 0)
         ]

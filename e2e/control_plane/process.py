@@ -13,9 +13,11 @@ from pathlib import Path
 from e2e.cluster.ports import free_port
 from e2e.cluster.processes import start_time
 from e2e.control_plane.installation import ACCOUNT, Installation
+from tests.support.machine import ceiling
 
 _AS_SHIPPED = """
 import runpy, sys
+from tests.support.machine import ceiling
 sys.modules["kubernetes"] = None
 runpy.run_module("fleetwright_operator", run_name="__main__", alter_sys=True)
 """
@@ -63,13 +65,14 @@ class OperatorProcess:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(self._command, env=self._environment, stderr=log, stdout=log)
 
-    async def started(self, *, seconds: float = 180) -> None:
+    async def started(self) -> None:
         """Return when the process is the leader and has listed all kinds."""
         self.start()
-        await self.leading(seconds=seconds)
+        await self.leading()
 
-    async def leading(self, *, seconds: float = 180, pause: float = 0.05) -> None:
-        for _ in range(int(seconds / pause)):
+    async def leading(self, *, seconds: float | None = None, pause: float = 0.05) -> None:
+        """Wait until the process leads, for these seconds or the ceiling. A failure shows the end of its log."""
+        for _ in range(int((seconds or ceiling()) / pause)):
             if self.exit_code is not None:
                 break
             if (await self.metrics()).get("fleetwright_leader") == 1.0 and await self.ask("/readyz") == "ok":
@@ -77,9 +80,9 @@ class OperatorProcess:
             await asyncio.sleep(pause)
         raise RuntimeError(f"the operator does not lead:\n{self.log.read_text()[-4000:]}")
 
-    async def stop(self, how: signal.Signals = signal.SIGTERM, *, seconds: float = 120) -> int:
+    async def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         self.send(how)
-        return await asyncio.to_thread(self._running.wait, seconds)
+        return await asyncio.to_thread(self._running.wait, ceiling())
 
     def send(self, how: signal.Signals) -> None:
         self._running.send_signal(how)
@@ -133,7 +136,7 @@ def _missing_right(line: dict[str, str]) -> bool:
 
 def _get(url: str) -> str:
     try:
-        with urllib.request.urlopen(url, timeout=60) as answer:
+        with urllib.request.urlopen(url, timeout=ceiling()) as answer:
             return str(answer.read().decode())
     except OSError:
         return ""

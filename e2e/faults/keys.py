@@ -20,11 +20,13 @@ from e2e.faults.operator_group import OperatorGroup, Place, Scene, scene_of
 from e2e.faults.plan import ERRORS, KILLS, Case
 from e2e.faults.reference import difference
 from e2e.faults.settling import settled
+from tests.support.machine import ceiling
 
 from fleetwright_api import names
 from fleetwright_operator.settings import Settings
 
-_SECONDS = 60.0
+_SETTLING_SECONDS = 6.0
+"""The promised time in which the objects settle after an edit."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class _Ring:
     async def rests(self) -> bool:
         objects = self.scene.cache.objects(self.space)
         return await self.scene.cache.until(
-            self.space, lambda: bool(objects) and not settled(objects.values()), seconds=_SECONDS
+            self.space, lambda: bool(objects) and not settled(objects.values()), seconds=ceiling(_SETTLING_SECONDS)
         )
 
     async def age(self) -> set[str]:
@@ -99,10 +101,10 @@ class _Ring:
         Return the remaining problem, or "".
         """
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + _SECONDS
+        deadline = loop.time() + ceiling(_SETTLING_SECONDS)
         while problem := await self._problem(before, wanted):
             if loop.time() > deadline:
-                return f"after {_SECONDS:.0f} s: {problem}"
+                return f"after {ceiling(_SETTLING_SECONDS):.0f} s: {problem}"
             await asyncio.sleep(0.1)
         return ""
 

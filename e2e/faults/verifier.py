@@ -8,8 +8,8 @@ from e2e.faults.cases import Chain, Verdict
 from e2e.faults.operator_group import Scene
 from e2e.faults.reference import References, StepReference, difference, loose_reader
 from e2e.faults.settling import settled
+from tests.support.machine import ceiling
 
-_SECONDS = 300.0
 _LATE_SECONDS = 5.0
 """The time in which a remaining fault may still occur after the state equals the reference."""
 
@@ -72,7 +72,7 @@ class Verifier:
         plan, watch_cache = self._scene.plan, self._scene.cache
         return await watch_cache.until(chain.space, lambda: not plan.due(chain.space), seconds=_LATE_SECONDS)
 
-    async def _difference(self, space: str, reference: StepReference, *, seconds: float = _SECONDS) -> str:
+    async def _difference(self, space: str, reference: StepReference, *, seconds: float | None = None) -> str:
         """Return "" if the namespace reaches the state of the reference in time, otherwise the difference."""
         wanted = reference.state if self._strict else reference.loose_state
         objects = self._scene.cache.objects(space)
@@ -85,7 +85,7 @@ class Verifier:
             # A state that is not settled differs for certain, and this check is cheap.
             return not settled(objects.values()) and now() == wanted
 
-        if await self._scene.cache.until(space, alike, seconds=seconds, pause=0.25):
+        if await self._scene.cache.until(space, alike, seconds=seconds or ceiling(), pause=0.25):
             if reference.step.lasts:
                 self._arrived[space] = reference
             return ""

@@ -13,8 +13,10 @@ from e2e.control_plane.normalised_state import NormalisedState, Reader
 from e2e.faults.reference import difference
 from e2e.walk.bases import NAMES, Spec
 from e2e.walk.walk_context import WalkContext
+from tests.support.machine import ceiling
 
-_SECONDS = 60.0
+_SETTLING_SECONDS = 6.0
+"""The promised time in which the objects settle after an edit."""
 _HELD_SECONDS = 8.0
 """After this time, an object that reports a problem is not expected to recover."""
 _STAGES = {"Accepted", "ReferencesResolved", "Programmed"}
@@ -81,9 +83,8 @@ class Walker:
             return self._known(self._space) and bool(self._stopped())
 
         until = self._context.cache.until
-        if await until(self._space, lambda: alike() or stopped(), seconds=_SECONDS, pause=0.1) and await until(
-            self._space, alike, seconds=_HELD_SECONDS if stopped() else 0.0, pause=0.1
-        ):
+        rests = await until(self._space, lambda: alike() or stopped(), seconds=ceiling(_SETTLING_SECONDS), pause=0.1)
+        if rests and await until(self._space, alike, seconds=_HELD_SECONDS if stopped() else 0.0, pause=0.1):
             return ""
         return f"unlike a fresh one in {fresh}:\n{difference(self._read(fresh), self._read(self._space))}"
 
