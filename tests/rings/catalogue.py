@@ -103,6 +103,8 @@ RINGS = {
         ),
         Ring("demo", (*_MAKE, "demo"), 20),
         Ring("team", (*_MAKE, "demo", "TEAM=1"), 20),
+        # The tests of the chart need them. The first run builds helm, beside the unit tests.
+        Ring("helm", (*_E2E, "e2e.cluster", "binaries", "helm", "prometheus"), 240, repeats=False),
         # The first run builds Kubernetes.
         Ring("programs", (*_E2E, "e2e.cluster", "binaries"), 900, repeats=False),
         # Each worker of these rings has control planes and operators of its own, which need whole processors.
@@ -139,7 +141,7 @@ RINGS = {
 }  # fmt: skip
 
 Stages = tuple[tuple[str, ...], ...]
-_TEST: Stages = (("static", "unit"), ("commands",), ("process", "demo", "team"))
+_TEST: Stages = (("static", "unit", "helm"), ("commands",), ("process", "demo", "team"))
 _TEST_CLUSTER: Stages = (("programs",), ("controlplane",), ("sweep",), ("faults",), ("walk", "cluster"))
 _TEST_ALL: Stages = (*_TEST, *_TEST_CLUSTER, ("bench",))
 RUNS: dict[str, Stages] = {
