@@ -87,7 +87,7 @@ def poll(name: str, status: Callable[[], int], pause: float) -> None:
         except httpx.HTTPError:
             found = 0
         if found != last:
-            print(name, found, flush=True)
+            print(f"{name} {found}\n", end="", flush=True)  # one write, because two threads print
             last = found
         time.sleep(pause)
 

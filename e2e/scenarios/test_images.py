@@ -11,7 +11,6 @@ from tests.support.machine import ceiling
 
 WITHOUT_BYTECODE = """
 import importlib, os, sys
-from tests.support.machine import ceiling
 for name in sys.argv[1:]:
     importlib.import_module(name)
 specs = [spec for module in tuple(sys.modules.values()) if (spec := getattr(module, "__spec__", None))]

@@ -30,8 +30,7 @@ CALLS_AFTERWARDS = 20
 
 _CALLS = """
 import json, sys, time, urllib.error, urllib.request
-from tests.support.machine import ceiling
-url, file, token, until = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4])
+url, file, token, until, afterwards = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4]), int(sys.argv[5])
 body = b'{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":{}}'
 ask = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 seen, tokens, lost, refused = {}, set(), [], None
