@@ -155,7 +155,9 @@ async def entrusted(open_system: Open, *, quick: bool = False, seed: int = SEED)
     held: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     for number in range(3 if quick else 10):
-        script = Script(records.entrusted(seed * 100 + number), Provider(), summarisers.lossy(number))
+        script = Script(
+            records.entrusted(seed * 100 + number, turns=20 if quick else 40), Provider(), summarisers.lossy(number)
+        )
         async with open_system(script, Setting(tokens=(3000, 6000, 12_000)[number % 3], messages=60)) as system:
             await system.play()
         held += script.held
@@ -174,7 +176,7 @@ async def histories(open_system: Open, *, quick: bool = False, seed: int = SEED)
     """Count the violations in the prompts of random conversations under triggers of any size."""
     wrong: Counter[str] = Counter()
     prompts = 0
-    for number in range(15 if quick else 100):
+    for number in range(8 if quick else 100):
         chance = random.Random(f"{seed} {number}")
         script = Script(fixtures.any_conversation(seed * 1000 + number), Provider(), summarisers.lossy(number))
         setting = Setting(tokens=chance.choice((1500, 4000, 10_000)), messages=chance.choice((None, 22, 40)))
@@ -188,11 +190,12 @@ async def histories(open_system: Open, *, quick: bool = False, seed: int = SEED)
 async def bad(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
     """Measure the share of cases in which a useless summariser changed no prompt and ended no turn."""
     intact, ended = [], []
+    long, short = (42, 38) if quick else (60, 45)
     cases = {"empty": summarisers.empty, "failing": summarisers.failing, "inflating": summarisers.inflating}
     for name, summarise in {**cases, "slow": summarisers.extractive}.items():
         script = Script(fixtures.ruled(seed), Provider(), summarise, delay=2.0 if name == "slow" else 0.0)
         async with open_system(script, Setting(messages=90, summary_timeout=1)) as system:
-            await system.play(60 if name != "slow" else 45)
+            await system.play(short if name == "slow" else long)
             intact.append(script.provider.breaks == 0)
             ended.append(not system.failures)
     return {"history intact": sum(intact) / len(intact), "turns survive": sum(ended) / len(ended)}
@@ -235,10 +238,9 @@ async def malicious(open_system: Open, *, quick: bool = False, seed: int = SEED)
 async def successive(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
     """Measure the size of the summary over fifty successive compactions, and whether it keeps growing."""
     sizes: list[int] = []
-    turns = 400 if quick else 1100
-    script = Script(
-        fixtures.facts(seed, turns=turns, explicit_facts=300, implicit_facts=60), Provider(), summarisers.extractive
-    )
+    turns = 250 if quick else 1100
+    conversation = fixtures.facts(seed, turns=turns, explicit_facts=turns * 3 // 11, implicit_facts=turns * 3 // 55)
+    script = Script(conversation, Provider(), summarisers.extractive)
     async with open_system(script, Setting(messages=70 if quick else 72, summary_tokens=4000)) as system:
         for _ in range(turns):
             before = system.compactions()
@@ -280,13 +282,14 @@ async def prefix(open_system: Open, *, quick: bool = False, seed: int = SEED) ->
 async def cost(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
     """Measure the cost of a tool-heavy task with the cap at T*, relative to no compaction and to the ideal policy."""
     found: Figures = {}
+    conversation = fixtures.work(seed, turns=16 if quick else 40)
+    raw = await _played(open_system, Setting(), conversation)
     for prices in TABLES[:1] if quick else TABLES:
-        cap = best_trigger(prices, seed)
-        raw = await _played(open_system, Setting(), seed)
-        ours = await _played(open_system, Setting(tokens=cap), seed)
+        cap = best_trigger(prices, conversation)
+        ours = await _played(open_system, Setting(tokens=cap), conversation)
         found[f"over raw, {prices.name}"] = ours.cost(prices) / raw.cost(prices)
-        found[f"over T*, {prices.name}"] = ours.cost(prices) / ideal(fixtures.work(seed), prices, cap)
-        unpruned = await _played(open_system, Setting(tokens=cap, prune=False), seed)
+        found[f"over T*, {prices.name}"] = ours.cost(prices) / ideal(conversation, prices, cap)
+        unpruned = await _played(open_system, Setting(tokens=cap, prune=False), conversation)
         found[f"pruned over not, {prices.name}"] = ours.cost(prices) / unpruned.cost(prices)
         early = [each for each in changes(ours.log, prices) if each.size < _EARLY * cap and each.calls >= _JUDGED]
         found[f"early passes, {prices.name}"] = len(early)
@@ -294,8 +297,8 @@ async def cost(open_system: Open, *, quick: bool = False, seed: int = SEED) -> F
     return found
 
 
-async def _played(open_system: Open, setting: Setting, seed: int) -> Provider:
-    script = Script(fixtures.work(seed), Provider(), summarisers.brief)
+async def _played(open_system: Open, setting: Setting, conversation: fixtures.Conversation) -> Provider:
+    script = Script(conversation, Provider(), summarisers.brief)
     async with open_system(script, setting) as system:
         await system.play()
     return script.provider
@@ -308,9 +311,8 @@ _JUDGED = 10
 _SUMMARY, _TAIL = 1500, 0.15 / 0.8
 
 
-def best_trigger(prices: Prices, seed: int) -> int:
+def best_trigger(prices: Prices, conversation: fixtures.Conversation) -> int:
     """Return T* = F + sqrt(2 g (F + A / r)), where g is the growth of the prompt at each call."""
-    conversation = fixtures.work(seed)
     calls = sum(len(turn.calls) + 1 for turn in conversation.turns)
     said = sum(tokens(t.asked + t.answer) + sum(tokens(c.result) for c in t.calls) for t in conversation.turns)
     growth, fixed = said / calls, 200 + _SUMMARY

@@ -66,7 +66,7 @@ async def books(*, quick: bool = False, seed: int = SEED) -> Figures:
 
 async def kills(*, quick: bool = False, seed: int = SEED) -> Figures:
     """Count mixed or lost views after processes that store views without pause are killed at random moments."""
-    rounds, mixed = 6 if quick else 25, 0
+    rounds, mixed = 3 if quick else 25, 0
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="compaction-") as folder:
         path = Path(folder) / "conversations.db"

@@ -4,20 +4,32 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 Figures = Mapping[str, Mapping[str, float]]
-Read = Callable[[Figures], float | None]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The way to read one value from the figures of a measure."""
+
+    measure: str
+    read: Callable[[Mapping[str, float]], float]
 
 
 @dataclass(frozen=True)
 class Target:
     check: str
-    read: Read
+    reading: Reading
     bar: float
     unit: str = ""
     at_least: bool = False
 
+    @property
+    def measure(self) -> str:
+        """The name of the measure."""
+        return self.reading.measure
+
     def value(self, figures: Figures) -> float | None:
         try:
-            return self.read(figures)
+            return self.reading.read(figures[self.measure])
         except (KeyError, ValueError):
             return None
 
@@ -38,24 +50,23 @@ def told(value: float | None, unit: str) -> str:
     return f"{value:.0f}{unit}" if value >= 1000 else f"{value:.3g}{unit}"
 
 
-def _of(group: str, name: str) -> Read:
-    return lambda figures: figures[group][name]
+def _of(measure: str, name: str) -> Reading:
+    return Reading(measure, lambda figures: figures[name])
 
 
-def _worst(group: str, *begin: str) -> Read:
+def _worst(measure: str, *begin: str) -> Reading:
     """Return the worst figure whose name begins with the prefix; the lowest where more is better."""
-    return lambda figures: min(v for name, v in figures[group].items() if name.startswith(begin))
+    return Reading(measure, lambda figures: min(v for name, v in figures.items() if name.startswith(begin)))
 
 
-def _most(group: str, *begin: str) -> Read:
-    return lambda figures: max(v for name, v in figures[group].items() if name.startswith(begin))
+def _most(measure: str, *begin: str) -> Reading:
+    return Reading(measure, lambda figures: max(v for name, v in figures.items() if name.startswith(begin)))
 
 
-def _lost_a_pass(figures: Figures) -> float:
+def _lost_a_pass(facts: Mapping[str, float]) -> float:
     """Return the percentage points of all facts that each pass after the first loses, for the worse summariser."""
 
     def share(at: str) -> float:
-        facts = figures["facts"]
         return 0.6 * facts[f"explicit {at}"] + 0.4 * facts[f"implicit {at}"]
 
     return max((share(f"{name} 1") - share(f"{name} 10")) / 9 for name in ("extractive", "lossy"))
@@ -94,7 +105,7 @@ TARGETS = (
     Target("a flood of text in a small window: failed turns", _of("rules", "flood: failed turns"), 0),
     Target("rules in other languages shown", _of("rules", "other languages: rules shown"), 1, "%", at_least=True),
     Target("facts visible or recallable, worst", _worst("facts", "visible"), 1, "%", at_least=True),
-    Target("facts lost by each later pass", _lost_a_pass, 0.01, "%"),
+    Target("facts lost by each later pass", Reading("facts", _lost_a_pass), 0.01, "%"),
     Target("prompt over raw afterwards, largest", _most("facts", "prompt over raw"), 0.15, "%"),
     Target("cost over raw, dearer of two price tables", _most("cost", "over raw"), 0.5, "×"),
     Target("cost over the T* policy, dearer", _most("cost", "over T*"), 1.1, "×"),
