@@ -232,14 +232,11 @@ async def _idle(server: Served, number: int) -> float:
 
 async def identity(stage: Stage) -> list[Row]:
     """Measure the check of a token against the maximum number of digests of an agent, without HTTP."""
-    from prometheus_client import CollectorRegistry
-
     from fleetwright_a2a.authentication import AuthenticationMiddleware
     from fleetwright_a2a.clock import Clock
     from fleetwright_agent.config.callers import Callers
     from fleetwright_agent.config.file_watcher import FileWatcher
     from fleetwright_agent.server.auth import MountedTokens, parse_callers
-    from fleetwright_agent.telemetry.metrics import Metrics
 
     callers = [{"kind": "agent", "name": f"a/b{n}", "sha256": f"{n:064x}"} for n in range(64)]
     file = stage.folder / "callers.json"
@@ -251,12 +248,13 @@ async def identity(stage: Stage) -> list[Row]:
     async def nothing(*_: object) -> None:
         """Accept any caller that gets here."""
 
-    metrics = Metrics(CollectorRegistry())
-    check = AuthenticationMiddleware(
-        nothing, identity=MountedTokens(watched, realm="echo", clock=Clock()), metrics=metrics
-    )
+    def refuse(reason: str) -> None:
+        raise RuntimeError(f"the token was rejected: {reason}")
+
+    tokens = MountedTokens(watched, realm="echo", clock=Clock())
+    check = AuthenticationMiddleware(nothing, identity=tokens, on_failure=refuse)
     headers = [(b"authorization", f"Bearer {TOKEN}".encode())]
-    scope = {"type": "http", "method": "POST", "path": "/a2a", "headers": headers}
+    scope = {"type": "http", "method": "POST", "path": "/a2a", "raw_path": b"/a2a", "headers": headers}
     micros = 1e6 * await _mean(lambda: check(scope, nothing, nothing), 5000)  # type: ignore[arg-type] # reads and sends nothing
     return [Row("identity check, 65 callers", micros, "µs", 150.0)]
 
