@@ -7,7 +7,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from itertools import accumulate
@@ -18,7 +18,6 @@ from e2e.cluster.ports import free_port
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from tests.bench.compaction import fixtures, summarisers
 from tests.bench.compaction.measures import SEED
-from tests.bench.compaction.ours import Ours
 from tests.bench.compaction.ours import ours as compacting
 from tests.bench.compaction.provider import Provider
 from tests.bench.compaction.scripted import Script
@@ -43,6 +42,7 @@ from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.compaction.extraction_cache import ExtractionCache
 from fleetwright_agent.turn.compaction.prompt import Prompt
 from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.pipeline.model.compaction.link import CompactionLink
 from fleetwright_agent.turn.prompt import read_instructions, system_prompt
 
 _ROUNDS = 3
@@ -262,8 +262,8 @@ _SUMMARY_SECONDS = 0.25
 """Duration of a summary. A real provider needs some seconds."""
 
 
-class _Timed(Script):
-    """A script that records the duration of its summaries and the processor time of all its answers."""
+class _TimedScript(Script):
+    """A script that records the seconds of its summaries, and the processor seconds of everything that it does."""
 
     summarising: float = 0.0
     worked: float = 0.0
@@ -284,47 +284,77 @@ class _Timed(Script):
             self.worked += time.thread_time() - worked
 
 
-async def compaction(_: Path) -> list[Row]:
-    """Measure a thousand messages: a call without compaction, and the additional call that makes a summary.
+class _TimedLink:
+    """A compaction link that records the duration of each model call, without the model's own part.
+
+    A call for which the link made a summary is separate from the earlier calls, for which no compaction was due.
+    """
+
+    def __init__(self, link: CompactionLink, script: _TimedScript) -> None:
+        self._link = link
+        self._script = script
+        self.idle: list[Took] = []
+        self.due: list[Took] = []
+
+    async def around_model(self, request: Any, call: Callable[[Any], Awaitable[Any]]) -> Any:
+        script, answering = self._script, 0.0
+        summaries, summarising, worked = script.provider.summaries, script.summarising, script.worked
+
+        async def answer(request: Any) -> Any:
+            nonlocal answering
+            entered = time.perf_counter()
+            try:
+                return await call(request)
+            finally:
+                answering += time.perf_counter() - entered
+
+        began, used = time.perf_counter(), time.process_time()
+        reply = await self._link.around_model(request, answer)
+        made = script.provider.summaries - summaries
+        model = answering + script.summarising - summarising + made * script.delay
+        took = Took(time.perf_counter() - began - model, time.process_time() - used - (script.worked - worked))
+        if made:
+            self.due.append(took)
+        elif not self.due:
+            self.idle.append(took)
+        return reply
+
+
+async def compaction(_: Path, *, rounds: int = 3, messages: int = 1000) -> list[Row]:
+    """Measure a thousand messages: a call without compaction, and the call before which a summary is made.
 
     The summary takes a model's time, in which this process is otherwise idle, as beside a real provider. Reading ahead
     in that time is reported separately, and is included in the processor time.
     """
-    idle, due, beside = list[Took](), list[Took](), []
-    for number in range(3):
-        script = _Timed(
-            fixtures.work(SEED + number, turns=90, calls=6), Provider(), summarisers.brief, delay=_SUMMARY_SECONDS
-        )
-        policy = {"trigger": {"messages": 1000, "tokens": 10_000_000}, "prune": {"overChars": 100_000_000}}
+    idle, due, beside = list[Took](), list[Took](), list[float]()
+    for number in range(rounds):
+        conversation = fixtures.work(SEED + number, turns=90, calls=6)
+        script = _TimedScript(conversation, Provider(), summarisers.brief, delay=_SUMMARY_SECONDS)
+        policy = {"trigger": {"messages": messages, "tokens": 10_000_000}, "prune": {"overChars": 100_000_000}}
         async with compacting(script, policy, window=10_000_000) as system:
+            link: Any = _TimedLink(system.link, script)
+            system.link = link
             while not system.compactions():
-                before, began = script.provider.calls, _taken(system, script)
                 await system.play(1)
-                ended, calls = _taken(system, script), script.provider.calls - before
-                passed = Took(ended.wall - began.wall, ended.cpu - began.cpu)
-                idle.append(Took(passed.wall / calls, passed.cpu / calls))
-            idle.pop()
-            usual = _middle(idle[-10:])
-            # One of those calls wrote the summary; another one was the first to show it.
-            wall = passed.wall - _SUMMARY_SECONDS - (calls - 2) * usual.wall
-            due.append(Took(wall, passed.cpu - (calls - 1) * usual.cpu))
-            began_beside = time.perf_counter()
+            idle += link.idle[-10:]
+            due += link.due
+            began = time.perf_counter()
             ExtractionCache().read(system.stored, behind=0)
-            beside.append(time.perf_counter() - began_beside)
+            beside.append(time.perf_counter() - began)
+    usual, shortened = _median_of(idle), _median_of(due)
     return [
-        Row("compaction of 1,000 messages, the model aside", _middle(due).wall * 1000, "ms", 20.0),
-        Row("… time of the processor, beyond that of a call in which nothing is due", _middle(due).cpu * 1000, "ms"),
+        Row(f"compaction of {messages:,} messages, the model aside", shortened.wall * 1000, "ms", 20.0),
+        Row(
+            "… time of the processor, beyond that of a call in which nothing is due",
+            (shortened.cpu - usual.cpu) * 1000,
+            "ms",
+        ),
         Row("… read of them while the model writes, at most", statistics.median(beside) * 1000, "ms"),
-        Row("… a call of the model before that", _middle(idle[-10:]).wall * 1000, "ms"),
+        Row("… a call of the model before that", usual.wall * 1000, "ms"),
     ]
 
 
-def _taken(system: Ours, script: _Timed) -> Took:
-    """Return the time so far, without the script's own part."""
-    return Took(system.seconds - script.summarising, time.process_time() - script.worked)
-
-
-def _middle(took: Sequence[Took]) -> Took:
+def _median_of(took: Sequence[Took]) -> Took:
     return Took(statistics.median(each.wall for each in took), statistics.median(each.cpu for each in took))
 
 
