@@ -4,7 +4,7 @@ import asyncio
 import json
 import statistics
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,10 +13,9 @@ from tests.bench.echo import served
 from tests.bench.echo.served import TOKEN, Served
 from tests.bench.echo.wire import Wire, load, message
 from tests.bench.every_request import every_request
+from tests.bench.parts import Part
 from tests.bench.table import Row
 
-_ROUNDS = 3
-_SECONDS = 2.0
 _MIB = 1024
 
 
@@ -35,12 +34,12 @@ class Stage:
         return served.reference(self.reference, self.folder, durable=durable)
 
 
-async def start(stage: Stage) -> list[Row]:
+async def start(stage: Stage, *, rounds: int = 5) -> list[Row]:
     """Measure the start of the shipped command, with the model loop, and of the bare server."""
     seconds: dict[bool, list[float]] = {True: [], False: []}
     pss: dict[bool, list[int]] = {True: [], False: []}
     ready: list[float] = []
-    for _ in range(5):
+    for _ in range(rounds):
         for is_ours in (True, False):
             server = served.shipped(stage.ours, stage.folder) if is_ours else stage.theirs()
             async with server:
@@ -58,53 +57,64 @@ async def start(stage: Stage) -> list[Row]:
     ]
 
 
-async def rates(stage: Stage) -> list[Row]:
+async def rates(stage: Stage, *, rounds: int = 3, seconds: float = 2.0) -> list[Row]:
     """Measure the requests per second of both servers, interleaved.
 
     The figure in memory is an upper bound of the figure on disk for any disk.
     """
-    rows, kept_nowhere = [], 0.0
+
+    def rate(took: list[float]) -> float:
+        return len(took) / (rounds * seconds)
+
+    rows, kept_nowhere = list[Row](), 0.0
     for words, text, durable, bars in (
         ("direct reply", "reply", False, (1.5, 2.0)),
         ("task of 4 events in memory", "task", False, (2.0, 2.5)),
         ("task of 4 events on disk", "task", True, (8.0, 20.0)),
     ):
         for at_once, bar in zip((1, 16), bars, strict=True):
-            mine, theirs = await _in_turn(stage, text, at_once, durable=durable)
+            servers = stage.mine(durable=durable), stage.theirs(durable=durable)
+            mine, theirs = await _alternate(servers, text, at_once, rounds=rounds, seconds=seconds)
             auth = ", auth on" if text == "reply" else ""
-            rows.append(Row(f"{words}{auth}, c={at_once}", _rate(mine), "/s", bar, _rate(theirs), at_least=True))
+            rows.append(Row(f"{words}{auth}, c={at_once}", rate(mine), "/s", bar, rate(theirs), at_least=True))
             if text == "task" and at_once > 1 and not durable:
-                kept_nowhere = _rate(mine)
+                kept_nowhere = rate(mine)
             if durable and at_once > 1:
                 rows.append(
-                    Row(f"… floor: ours with nothing on disk, c={at_once}", kept_nowhere, "/s", None, _rate(theirs))
+                    Row(
+                        f"… floor: ours with nothing on disk, c={at_once}",
+                        kept_nowhere,
+                        "/s",
+                        None,
+                        rate(theirs),
+                        is_reference=True,
+                    )
                 )
                 rows.append(Row(f"… p99, c={at_once}", _p99_ms(mine), "ms", 0.1, _p99_ms(theirs)))
     return rows
 
 
-async def _in_turn(stage: Stage, text: str, at_once: int, *, durable: bool) -> tuple[list[float], list[float]]:
-    mine, theirs = stage.mine(durable=durable), stage.theirs(durable=durable)
+async def _alternate(
+    servers: tuple[Served, Served], text: str, at_once: int, *, rounds: int, seconds: float
+) -> tuple[list[float], list[float]]:
+    """Return the duration of each request to the two servers, which get the requests in alternation."""
+    mine, theirs = servers
     took: tuple[list[float], list[float]] = ([], [])
     async with mine, theirs:
         for server in (mine, theirs):
             # The reference creates its tables at its first request, and cannot create them twice.
             await load(server.port, TOKEN, text, at_once=1, seconds=0.5)
-        for _ in range(_ROUNDS):
+        for _ in range(rounds):
             for server, found in zip((mine, theirs), took, strict=True):
-                found += await load(server.port, TOKEN, text, at_once=at_once, seconds=_SECONDS)
+                found += await load(server.port, TOKEN, text, at_once=at_once, seconds=seconds)
     return took
-
-
-def _rate(took: list[float]) -> float:
-    return len(took) / (_ROUNDS * _SECONDS)
 
 
 def _p99_ms(took: list[float]) -> float:
     return 1000 * sorted(took)[int(0.99 * len(took))]
 
 
-async def chunks(stage: Stage) -> list[Row]:
+async def chunks(stage: Stage, *, number: int = 1000) -> list[Row]:
     """Measure a thousand chunks, each of which goes to disk as it is sent."""
     mine, theirs = stage.mine(durable=True), stage.theirs(durable=True)
     cpu = []
@@ -113,28 +123,28 @@ async def chunks(stage: Stage) -> list[Row]:
             async with Wire(server.port, TOKEN) as wire:
                 await wire.post(message("task"))
                 before = server.cpu_seconds()
-                await wire.post(message("chunks 1000 500"))
+                await wire.post(message(f"chunks {number} 500"))
                 cpu.append(server.cpu_seconds() - before)
-    return [Row("1,000 durable chunks at 500/s, CPU", cpu[0], "s", 0.1, cpu[1])]
+    return [Row(f"{number:,} durable chunks at 500/s, CPU", cpu[0], "s", 0.1, cpu[1])]
 
 
-async def memory(stage: Stage) -> list[Row]:
+async def memory(stage: Stage, *, parked: int = 5000, ended: int = 20_000) -> list[Row]:
     """Measure the memory that waiting tasks and many ended tasks retain."""
     async with stage.mine(durable=True) as server:
         # First fill everything that has a bound of its own: SQLite's pages, the allocator's arenas.
-        await _growth(server, "park", 5000)
-        parked = await _growth(server, "park", 5000)
-        ended = await _growth(server, "task", 20_000)
+        await _growth(server, "park", parked)
+        of_parked = await _growth(server, "park", parked)
+        of_ended = await _growth(server, "task", ended)
     return [
-        Row("a parked task", max(0.0, parked / 5000), "KiB", 1.0),
-        Row("memory after 20,000 tasks", max(0.0, ended / _MIB), "MiB", 5.0),
+        Row("a parked task", max(0.0, of_parked / parked), "KiB", 1.0),
+        Row(f"memory after {ended:,} tasks", max(0.0, of_ended / _MIB), "MiB", 5.0),
     ]
 
 
 async def requests(stage: Stage, *, number: int = 100_000) -> list[Row]:
     """Measure the memory that many requests retain: every method of every dialect and binding, valid and invalid."""
     async with stage.mine(durable=True) as server:
-        await _ask(server, 5000)
+        await _ask(server, number // 20)
         before = server.pss_kib()
         began = time.perf_counter()
         await _ask(server, number)
@@ -180,23 +190,23 @@ async def _growth(server: Served, text: str, number: int) -> float:
     return float(server.pss_kib() - before)
 
 
-async def streams(stage: Stage) -> list[Row]:
+async def streams(stage: Stage, *, readers: int = 20, tokens: int = 500, idle_streams: int = 1000) -> list[Row]:
     """Measure twenty readers of a hundred tokens a second each, and a thousand readers of idle streams."""
     mine, theirs = stage.mine(), stage.theirs()
     told, first, idle = [], [], []
     for server in (mine, theirs):
         async with server:
             await _listen(server, "chunks 20 100")
-            heard = await asyncio.gather(*(_listen(server, "chunks 500 100") for _ in range(20)))
-            told.append(sum(tokens for tokens, _, _ in heard) / max(seconds for _, _, seconds in heard))
+            heard = await asyncio.gather(*(_listen(server, f"chunks {tokens} 100") for _ in range(readers)))
+            told.append(sum(number for number, _, _ in heard) / max(seconds for _, _, seconds in heard))
             first.append(1000 * statistics.median(at for _, at, _ in heard))
-            idle.append(await _idle(server, 1000))
+            idle.append(await _idle(server, idle_streams))
     return [
-        Row("20 streams of 100 tokens/s: tokens a second", told[0], "/s", 0.95, 2000.0, at_least=True),
-        Row("… the reference's", told[1], "/s"),
-        Row("… first event, later than the reference's", first[0] - first[1], "ms", 10.0),
-        Row("1,000 idle streams, each", idle[0], "KiB", 65.0),
-        Row("… the reference's", idle[1], "KiB"),
+        Row(f"{readers} streams of 100 tokens/s: tokens a second", told[0], "/s", 0.95, 100.0 * readers, at_least=True),
+        Row("… the reference's", told[1], "/s", is_reference=True),
+        Row("… first event, later than the reference's", first[0] - first[1], "ms", 10.0, is_difference=True),
+        Row(f"{idle_streams:,} idle streams, each", idle[0], "KiB", 65.0),
+        Row("… the reference's", idle[1], "KiB", is_reference=True),
     ]
 
 
@@ -230,7 +240,7 @@ async def _idle(server: Served, number: int) -> float:
     return grown / number
 
 
-async def identity(stage: Stage) -> list[Row]:
+async def identity(stage: Stage, *, times: int = 5000) -> list[Row]:
     """Measure the check of a token against the maximum number of digests of an agent, without HTTP."""
     from fleetwright_a2a.authentication import AuthenticationMiddleware
     from fleetwright_a2a.clock import Clock
@@ -255,7 +265,7 @@ async def identity(stage: Stage) -> list[Row]:
     check = AuthenticationMiddleware(nothing, identity=tokens, on_failure=refuse)
     headers = [(b"authorization", f"Bearer {TOKEN}".encode())]
     scope = {"type": "http", "method": "POST", "path": "/a2a", "raw_path": b"/a2a", "headers": headers}
-    micros = 1e6 * await _mean(lambda: check(scope, nothing, nothing), 5000)  # type: ignore[arg-type] # reads and sends nothing
+    micros = 1e6 * await _mean(lambda: check(scope, nothing, nothing), times)  # type: ignore[arg-type] # reads and sends nothing
     return [Row("identity check, 65 callers", micros, "µs", 150.0)]
 
 
@@ -266,8 +276,23 @@ async def _mean(call: Callable[[], Awaitable[None]], times: int) -> float:
     return (time.perf_counter() - began) / times
 
 
-async def hostile(stage: Stage) -> list[Row]:
+_FEW_ABUSES = ("100 MB body of a stranger", "deep JSON", "thousands of parts", "one giant trailer", "1-byte/s headers")
+
+
+async def hostile(stage: Stage, *, names: Collection[str] = tuple(ABUSES)) -> list[Row]:
     async with stage.mine() as server:
         async with Wire(server.port, TOKEN) as wire:
             await wire.post(message("task"))
-        return [row for words, abuse in ABUSES.items() for row in await suffered(server, words, abuse)]
+        return [row for name in names for row in await suffered(server, name, ABUSES[name])]
+
+
+PARTS = {
+    "start": Part(start, {"rounds": 1}),
+    "rates": Part(rates, {"rounds": 1, "seconds": 0.3}),
+    "chunks": Part(chunks, {"number": 200}),
+    "memory": Part(memory, {"parked": 50, "ended": 50}),
+    "requests": Part(requests, {"number": 400}),
+    "streams": Part(streams, {"readers": 3, "tokens": 50, "idle_streams": 20}),
+    "hostile": Part(hostile, {"names": _FEW_ABUSES}),
+    "identity": Part(identity, {"times": 50}),
+}

@@ -1,58 +1,76 @@
 """`make bench-operator`: the operator and a bare client on one control plane, in one run.
 
-    python -m tests.bench.operator_bench [--parts alone,hundred,latency,burst,…] [--many 10000] [--churn 600]
+    python -m tests.bench.operator_bench [--parts alone,hundred,…] [--many 10000] [--churn 600] [--smoke] [--json FILE]
 
-It prints the figures and exits with 0, whether or not they meet the bars.
+It prints the figures and exits with 0, whether or not they meet the bars. It exits with 77 if this machine cannot run a
+control plane. The smallest form also exits with 77 if the programs of a control plane have not been built.
 """
 
 import argparse
 import asyncio
-import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from e2e.cluster import binaries
+from e2e.cluster.__main__ import CANNOT_RUN
 from e2e.cluster.control_plane import ControlPlane
+from e2e.cluster.parts import CONTROL_PLANE
+from e2e.cluster.parts import PARTS as PROGRAMS
 from e2e.cluster.run_folder import run_folder
-from tests.bench import operator_measures as measures
-from tests.bench.parts import add_parts_option, rows_of
+from tests.bench.operator_measures import PARTS
+from tests.bench.parts import Report, make_parser
 from tests.bench.stage import CONTROLLERS, Stage
-from tests.bench.table import Row, tell
 
-PARTS = ("ceilings", "alone", "hundred", "latency", "burst", "floor", "rest", "asleep", "failover", "churn")
 APART = frozenset({"floor"})
 """Parts that need an empty control plane."""
+_NEEDED = (*CONTROL_PLANE, "helm")
 
 
-async def run(folder: Path, plane: ControlPlane, parts: Sequence[str], arguments: argparse.Namespace) -> list[Row]:
+async def _run_on_stage(
+    report: Report, folder: Path, plane: ControlPlane, parts: Sequence[str], arguments: argparse.Namespace
+) -> None:
     options = {
         "burst": {"many": arguments.many},
         "floor": {"many": arguments.many},
         "churn": {"seconds": arguments.churn},
     }
     async with Stage(plane, folder) as stage:
-        return await rows_of({name: getattr(measures, name) for name in parts}, stage, options=options)
+        await report.run_parts(PARTS, parts, stage, options=options)
 
 
-def on_one_plane(parts: Sequence[str], arguments: argparse.Namespace) -> list[Row]:
+def _run_on_one_plane(report: Report, parts: Sequence[str], arguments: argparse.Namespace) -> None:
     with (
         run_folder("fleetwright-bench-") as folder,
         ControlPlane(folder / "plane", controllers=CONTROLLERS) as plane,
     ):
-        return asyncio.run(run(folder, plane, parts, arguments))
+        asyncio.run(_run_on_stage(report, folder, plane, parts, arguments))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="the operator beside a bare client")
-    add_parts_option(parser, PARTS)
+def _obstacle(*, may_build: bool) -> str | None:
+    """Return the reason why there can be no control plane."""
+    if may_build:
+        return binaries.obstacle(_NEEDED)
+    missing = [name for name in _NEEDED if not binaries.find(PROGRAMS[name])]
+    return f"python -m e2e.cluster binaries builds {', '.join(missing)}" if missing else None
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = make_parser("operator", "the operator beside a bare client", PARTS)
     parser.add_argument("--many", type=int, default=10_000, help="the large burst; 0 leaves it out")
     parser.add_argument("--churn", type=float, default=600.0, help="seconds of churn")
-    arguments = parser.parse_args()
-    rows = [row for part in arguments.parts if part in APART for row in on_one_plane([part], arguments)]
+    arguments = parser.parse_args(words)
+    if obstacle := _obstacle(may_build=not arguments.smoke):
+        print(f"operator: cannot run: {obstacle}")
+        return CANNOT_RUN
+    report = Report("operator", parts=arguments.parts, smoke=arguments.smoke)
+    for part in arguments.parts:
+        if part in APART:
+            _run_on_one_plane(report, [part], arguments)
     if together := [part for part in arguments.parts if part not in APART]:
-        rows += on_one_plane(together, arguments)
-    facts = {"cores": os.cpu_count(), "load": os.getloadavg()[0], "parts": arguments.parts}
-    tell("operator", rows, facts=facts)
+        _run_on_one_plane(report, together, arguments)
+    return report.finish(arguments.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -9,9 +9,12 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable
 
+from e2e.cluster.progress import CannotRun
 from e2e.control_plane.process import OperatorProcess
-from tests.bench.stage import ASLEEP, FEW, OURS, Stage
+from tests.bench.parts import Part
+from tests.bench.stage import ASLEEP, FEW, LONGEST_SECONDS, OURS, Stage
 from tests.bench.table import Row
+from tests.support.machine import machine_factor
 
 _CHILD_KINDS = (
     "ServiceAccount",
@@ -73,8 +76,8 @@ async def alone(stage: Stage, *, agents: int = 30, pause: float = 0.4) -> list[R
         Row("an Agent alone, to its Deployment, p90", _ms(ours, 90), "ms", reference=_ms(bare["deployed"], 90)),
         Row("an Agent alone, to its Deployment, least", 1000 * min(ours), "ms",
             reference=1000 * min(bare["deployed"])),
-        Row(f"CPU for an Agent alone, one each {seconds / agents:.1f} s", 1000 * cpu / agents, "ms",
-            reference=1000 * bare["cpu"] / agents),
+        Row("CPU for an Agent alone", 1000 * cpu / agents, "ms", reference=1000 * bare["cpu"] / agents,
+            detail=f"one each {seconds / agents:.1f} s"),
     ]  # fmt: skip
 
 
@@ -111,8 +114,8 @@ async def ceilings(stage: Stage, *, number: int = 2000) -> list[Row]:
     """Measure the maximum rate of the bare client."""
     answer = await stage.bare("ceiling", 0, ceiling=number)
     return [
-        Row("ceiling of the bare client, small applies", answer["rate"], "/s"),
-        Row("CPU of the bare client for one", 1000 * answer["cpu"] / number, "ms"),
+        Row("ceiling of the bare client, small applies", answer["rate"], "/s", is_reference=True),
+        Row("CPU of the bare client for one", 1000 * answer["cpu"] / number, "ms", is_reference=True),
     ]
 
 
@@ -181,18 +184,20 @@ async def floor(stage: Stage, *, agents: int = 1000, many: int = 10_000) -> list
     The figure is not flat, because the API server counts all allocated addresses for every Service.
     """
     if not many:
-        return []
+        raise CannotRun("it is left out with --many 0")
     few = await stage.bare("few", agents)
     whole = await stage.bare("many", many)
-    return [Row(f"the bare client's burst of {many}, seconds, beside {agents}", whole["seconds"], "s",
-                reference=few["seconds"])]  # fmt: skip
+    name = f"the bare client's burst of {many}, seconds, beside {agents}"
+    return [Row(name, whole["seconds"], "s", reference=few["seconds"], is_reference=True)]
 
 
-async def rest(stage: Stage) -> list[Row]:
+async def rest(stage: Stage, *, least: int = 500) -> list[Row]:
     """Measure a resync without changes, a restart, and a restart with an edit while the operator works through its
     backlog.
+
+    The operator caches at least this many Agents.
     """
-    objects = await _cached(stage)
+    objects = await _cached(stage, least)
     shares = objects / 5000
     resyncing = stage.operator("resync", FLEETWRIGHT_RESYNC_SECONDS="8")
     await resyncing.started()
@@ -204,7 +209,7 @@ async def rest(stage: Stage) -> list[Row]:
     restarted = stage.operator("restart")
     started = time.monotonic()
     restarted.start()
-    await restarted.leading(pause=0.02, seconds=300)
+    await restarted.leading(pause=0.02, seconds=LONGEST_SECONDS * machine_factor())
     await _until(lambda: _at_rest(restarted), pause=0.02)
     steady = time.monotonic() - started
     await asyncio.sleep(3)
@@ -213,19 +218,20 @@ async def rest(stage: Stage) -> list[Row]:
 
     edited = stage.operator("edited")
     edited.start()
-    await edited.leading(pause=0.02, seconds=300)
+    await edited.leading(pause=0.02, seconds=LONGEST_SECONDS * machine_factor())
     edit_seconds = await stage.edit(_some_agent(stage), f"Edited at {time.time()}.")
     await edited.stop()
     idle = await _idle_memory(stage)
     return [
         Row("writes in resyncs that find nothing", resync_writes, "", 0),
         Row("writes in a restart", restart_writes, "", 0),
-        Row(f"restart to steady, for 5,000 objects ({objects} cached)", steady / max(1.0, shares), "s", 3),
+        Row("restart to steady, for 5,000 objects", steady / max(1.0, shares), "s", 3, detail=f"{objects} cached"),
         Row("a fresh edit during it, served", edit_seconds, "s", 1),
         Row("SIGTERM to exit", exit_seconds, "s", 1),
         Row("memory, idle", idle, "MB", 60),
-        Row(f"memory for 5,000 objects ({objects} cached)", (memory - idle) / shares, "MB", 25),
-    ]
+        Row("memory for 5,000 objects", (memory - idle) / shares, "MB", 25, is_difference=True,
+            detail=f"{objects} cached"),
+    ]  # fmt: skip
 
 
 async def asleep(stage: Stage, *, agents: int = 1000) -> list[Row]:
@@ -283,29 +289,34 @@ async def failover(stage: Stage, *, agents: int = 100) -> list[Row]:
     return rows
 
 
-async def churn(stage: Stage, *, seconds: float) -> list[Row]:
+async def churn(stage: Stage, *, seconds: float = 600.0, agents: int = 10) -> list[Row]:
     """Create, change and delete Agents, and compare the memory of the second half with that of the first."""
     operator = stage.operator("churn")
     await operator.started()
     samples: list[float] = []
     started, number = time.monotonic(), 0
-    while time.monotonic() - started < seconds:
-        names = [f"churn-{number}-{place}" for place in range(10)]
+    while time.monotonic() - started < seconds or len(samples) < _FEWEST_SAMPLES:
+        names = [f"churn-{number}-{place}" for place in range(agents)]
         await stage.create(names)
         await asyncio.gather(*(stage.edit(name, f"Round {number}.") for name in names))
         await asyncio.gather(*(stage.client.delete("Agent", OURS, name) for name in names))
         await _swept(stage, "churn-")
         samples.append(operator.memory_mb())
         number += 1
-    await _until(lambda: _swept(stage, "churn-"), pause=0.5, seconds=30)
+    await _until(lambda: _swept(stage, "churn-"), pause=0.5)
     await operator.stop()
     settled = samples[len(samples) // 5 :]
     half = len(settled) // 2
     grown = statistics.median(settled[half:]) - statistics.median(settled[:half])
     return [
-        Row(f"memory grown in {seconds:.0f} s of churn ({10 * number} Agents came and went)", grown, "MB", 2.0),
+        Row(f"memory grown in {seconds:.0f} s of churn", grown, "MB", 2.0, is_difference=True,
+            detail=f"{agents * number} Agents came and went"),
         Row("memory under churn", statistics.median(settled), "MB"),
-    ]
+    ]  # fmt: skip
+
+
+_FEWEST_SAMPLES = 4
+"""Each half of the samples needs some."""
 
 
 async def _swept(stage: Stage, prefix: str) -> bool:
@@ -336,13 +347,13 @@ async def _sleeping(stage: Stage, wanted: int) -> bool:
     return phases.count("Asleep") == wanted
 
 
-async def _cached(stage: Stage) -> int:
-    """Return how many objects an operator caches. If there are too few to compare, create some first."""
+async def _cached(stage: Stage, least: int) -> int:
+    """Return how many objects an operator caches. Create Agents first if there are fewer than `least`."""
     present = len(stage.cache.objects(OURS))
-    if present < 500:
+    if present < least:
         operator = stage.operator("filling")
         await operator.started()
-        await stage.create([f"filled-{number:05}" for number in range(500 - present)])
+        await stage.create([f"filled-{number:05}" for number in range(least - present)])
         await operator.stop()
     return len(stage.cache.objects(OURS)) * _CHILDREN
 
@@ -369,12 +380,13 @@ async def _ready(operator: OperatorProcess) -> bool:
     return await operator.ask("/readyz") == "ok"
 
 
-async def _until(holds: Callable[[], Awaitable[bool]], *, pause: float, seconds: float = 600) -> None:
-    for _ in range(int(seconds / pause)):
-        if await holds():
-            return
-        await asyncio.sleep(pause)
-    raise TimeoutError("the condition was never met")
+async def _until(holds: Callable[[], Awaitable[bool]], *, pause: float) -> None:
+    """Wait for a condition. Thousands of Agents take longer than the waits of tests allow."""
+    async with asyncio.timeout(LONGEST_SECONDS * machine_factor()):
+        while True:
+            if await holds():
+                return
+            await asyncio.sleep(pause)
 
 
 async def _idle_memory(stage: Stage) -> float:
@@ -394,3 +406,17 @@ async def _timed(act: Callable[[], Awaitable[object]]) -> float:
 
 def _ms(samples: list[float], percent: int) -> float:
     return 1000 * sorted(samples)[min(len(samples) - 1, len(samples) * percent // 100)]
+
+
+PARTS = {
+    "ceilings": Part(ceilings, {"number": 20}),
+    "alone": Part(alone, {"agents": 2}),
+    "hundred": Part(hundred, {"agents": 3, "rounds": 1}),
+    "latency": Part(latency, {"agents": 3, "pairs": 1}),
+    "burst": Part(burst, {"agents": 4, "many": 8}),
+    "floor": Part(floor, {"agents": 4, "many": 8}),
+    "rest": Part(rest, {"least": 20}),
+    "asleep": Part(asleep, {"agents": 4}),
+    "failover": Part(failover, {"agents": 2}),
+    "churn": Part(churn, {"seconds": 1.0, "agents": 2}),
+}

@@ -23,10 +23,14 @@ from e2e.faults.flows import agent
 from e2e.faults.plan import Plan
 from e2e.faults.proxy import FaultProxy
 from tests.bench.recording import NAME, SPACE, Recorder
+from tests.support.machine import ceiling, machine_factor
+from tests.support.waiting import within
 
 CONTROLLERS = ("--controllers=namespace-controller,serviceaccount-controller,root-ca-certificate-publisher-controller",)
 OURS, BARE, FEW, ASLEEP = "bench-ours", "bench-bare", "bench-few", "bench-asleep"
 CONNECTIONS = 32
+LONGEST_SECONDS = 3600.0
+"""A wait for thousands of Agents has failed after this time, multiplied by the factor of the machine."""
 _IMAGE = Path(__file__).parent / "image"
 _QUIET = {
     "PYTHONPATH": os.pathsep.join((str(_IMAGE), os.environ.get("PYTHONPATH", ""))),
@@ -107,7 +111,8 @@ class Stage:
                 await asyncio.sleep(max(0.0, started + place / rate - time.monotonic()))
             tasks.append(asyncio.create_task(one(name)))
         await asyncio.gather(*tasks)
-        await asyncio.wait_for(done.wait(), 3600)
+        async with asyncio.timeout(LONGEST_SECONDS * machine_factor()):
+            await done.wait()
         self.cache.listeners.remove(hear)
         # The status may arrive before the answer to the creation.
         return [max(0.0, served[name] - made[name]) for name in names], max(served.values()) - started
@@ -123,7 +128,8 @@ class Stage:
         self.cache.listeners.append(hear)
         await self.client.request("POST", path_of("Agent", OURS), agent(name, OURS))
         created = time.monotonic()
-        took = max(0.0, await asyncio.wait_for(seen, 60) - created)
+        async with within(f"the Deployment of {name} exists"):
+            took = max(0.0, await seen - created)
         self.cache.listeners.remove(hear)
         await asyncio.sleep(max(0.0, created + pause - time.monotonic()))
         return took
@@ -137,7 +143,7 @@ class Stage:
             found = self.cache.find("Agent", space, name)
             return found is not None and found["metadata"]["generation"] >= generation and is_programmed(found)
 
-        if not await self.cache.until(space, served, seconds=120, pause=0.0):
+        if not await self.cache.until(space, served, seconds=ceiling(), pause=0.0):
             raise TimeoutError(f"{name} was never programmed")
         return time.monotonic() - began
 
@@ -170,7 +176,7 @@ class Stage:
         await self._until(lambda: not any(self.cache.find("Agent", OURS, name) for name in names), "Agents went")
 
     async def _until(self, holds: Callable[[], bool], what: str) -> None:
-        if not await self.cache.until(OURS, holds, seconds=3600, pause=0.1):
+        if not await self.cache.until(OURS, holds, seconds=LONGEST_SECONDS * machine_factor(), pause=0.1):
             raise TimeoutError(f"never: {what}")
 
     async def bare(self, prefix: str, agents: int, *, rate: float = 0.0, space: str = BARE, ceiling: int = 0) -> Any:
@@ -184,6 +190,8 @@ class Stage:
             sys.executable, "-m", "tests.bench.bare", json.dumps(order), stdout=asyncio.subprocess.PIPE
         )
         answer, _ = await process.communicate()
+        if process.returncode:
+            raise RuntimeError(f"the bare client ended with {process.returncode}")
         return json.loads(answer)
 
     async def _record(self) -> None:
@@ -203,7 +211,8 @@ class Stage:
                 found = self.cache.find("Agent", SPACE, NAME)
                 return found is not None and is_programmed(found)
 
-            await self.cache.until(SPACE, served, seconds=60)
+            if not await self.cache.until(SPACE, served, seconds=ceiling()):
+                raise TimeoutError("the recorded Agent was never programmed")
             self.gets_per_agent = proxy.requests["GET"] - before
             await process.stop()
         metadata = created["metadata"]

@@ -1,34 +1,29 @@
 """`make bench-turn`: the cost of the loop, the memory and the prompt beside the model, in one run.
 
-    python -m tests.bench.turn_bench [--parts durable,recall,first_token,prompt,compaction,memory,long_answers]
+    python -m tests.bench.turn_bench [--parts durable,recall,…] [--smoke] [--json FILE]
 
 It prints the figures and exits with 0, whether or not they meet the bars.
 """
 
-import argparse
 import asyncio
-import os
+import sys
+from collections.abc import Sequence
 
 from e2e.cluster.run_folder import run_folder
-from tests.bench import turn_measures as measures
-from tests.bench.parts import add_parts_option, rows_of
-from tests.bench.table import tell
+from tests.bench.parts import Report, make_parser
+from tests.bench.turn_measures import PARTS
 
 from fleetwright_agent.server import gc_tuning
 
-PARTS = ("durable", "recall", "first_token", "prompt", "compaction", "memory", "long_answers")
 
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="what a turn costs beside its model")
-    add_parts_option(parser, PARTS)
-    arguments = parser.parse_args()
+def main(words: Sequence[str] | None = None) -> int:
+    arguments = make_parser("turn", "what a turn costs beside its model", PARTS).parse_args(words)
+    report = Report("turn", parts=arguments.parts, smoke=arguments.smoke)
     with run_folder("fleetwright-bench-") as folder:
         gc_tuning.settle()  # The serving process does this too, so the parts that run here match it.
-        parts = {name: getattr(measures, name) for name in arguments.parts}
-        rows = asyncio.run(rows_of(parts, folder))
-    tell("turn", rows, facts={"cores": os.cpu_count(), "load": os.getloadavg()[0], "parts": arguments.parts})
+        asyncio.run(report.run_parts(PARTS, arguments.parts, folder))
+    return report.finish(arguments.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

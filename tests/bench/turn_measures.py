@@ -25,6 +25,7 @@ from tests.bench.echo import served
 from tests.bench.echo.environment import python_of
 from tests.bench.echo.served import TOKEN, Served
 from tests.bench.echo.wire import Wire, message
+from tests.bench.parts import Part
 from tests.bench.table import Row
 from tests.bench.turn import loops
 from tests.bench.turn.model import PIECES
@@ -45,8 +46,6 @@ from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.pipeline.model.compaction.link import CompactionLink
 from fleetwright_agent.turn.prompt import read_instructions, system_prompt
 
-_ROUNDS = 3
-_TURNS = 200
 _NEAR = 10
 """Number of turns before the tenth, and before the last, over which a figure is taken."""
 
@@ -63,27 +62,27 @@ class Took:
     """Processor time of all threads, in seconds."""
 
 
-async def durable(_: Path) -> list[Row]:
+async def durable(_: Path, *, rounds: int = 3, turns: int = 200) -> list[Row]:
     """Measure turns with one tool, which are two calls of a model that takes no time, with each loop in turn.
 
     The cost of durability is the difference to the same turn without it. The bare loop shows the rest of the turn. The
     floors show what a saver costs without our code.
     """
     took: dict[str, list[list[Took]]] = {name: [] for name in (_OURS, _FORGETFUL, _BARE, *loops.FLOORS)}
-    for _ in range(_ROUNDS):
-        for rounds in took.values():
-            rounds.append([])
+    for _ in range(rounds):
+        for measured in took.values():
+            measured.append([])
         floors = {name: loops.Bare(saver=saver()) for name, saver in loops.FLOORS.items()}
         async with loops.ours(lasting=True) as ours, loops.ours(lasting=False) as forgetful:
             playing = {_OURS: ours, _FORGETFUL: forgetful, _BARE: loops.Bare(), **floors}
-            for _ in range(_TURNS):
+            for _ in range(turns):
                 for name, loop in playing.items():
                     took[name][-1].append(await _timed(loop))
-    rows = [row for name, last in (("10", _NEAR), (str(_TURNS), _TURNS)) for row in _at(took, name, last)]
-    growth = _median_ms(took[_OURS], _TURNS) - _median_ms(took[_OURS], _NEAR)
-    forgetful_growth = _median_ms(took[_FORGETFUL], _TURNS) - _median_ms(took[_FORGETFUL], _NEAR)
-    rows.append(Row("… what it grows by, 10 to 200", growth - forgetful_growth, "ms", 1.0))
-    return [*rows, Row("… floor: one commit on this disk", _commit_ms(), "ms")]
+    rows = [row for name, last in (("10", _NEAR), (str(turns), turns)) for row in _at(took, name, last)]
+    growth = _median_ms(took[_OURS], turns) - _median_ms(took[_OURS], _NEAR)
+    forgetful_growth = _median_ms(took[_FORGETFUL], turns) - _median_ms(took[_FORGETFUL], _NEAR)
+    rows.append(Row(f"… what it grows by, 10 to {turns}", growth - forgetful_growth, "ms", 1.0, is_difference=True))
+    return [*rows, Row("… floor: one commit on this disk", _commit_ms(), "ms", is_reference=True)]
 
 
 def _at(took: dict[str, list[list[Took]]], turn: str, last: int) -> list[Row]:
@@ -92,10 +91,13 @@ def _at(took: dict[str, list[list[Took]]], turn: str, last: int) -> list[Row]:
     return [
         Row(f"{_OURS}, at turn {turn}, beside the one in memory", wall[_OURS], "ms", reference=wall[_FORGETFUL]),
         Row(f"… {_FORGETFUL}", wall[_FORGETFUL], "ms"),
-        Row("… what durability adds", wall[_OURS] - wall[_FORGETFUL], "ms", 4.0),
-        Row("… of that, time of the processor", cpu[_OURS] - cpu[_FORGETFUL], "ms"),
-        Row(f"… {_BARE}", wall[_BARE], "ms"),
-        *(Row(f"… floor: {name} adds", wall[name] - wall[_BARE], "ms") for name in loops.FLOORS),
+        Row("… what durability adds", wall[_OURS] - wall[_FORGETFUL], "ms", 4.0, is_difference=True),
+        Row("… of that, time of the processor", cpu[_OURS] - cpu[_FORGETFUL], "ms", is_difference=True),
+        Row(f"… {_BARE}", wall[_BARE], "ms", is_reference=True),
+        *(
+            Row(f"… floor: {name} adds", wall[name] - wall[_BARE], "ms", is_reference=True, is_difference=True)
+            for name in loops.FLOORS
+        ),
     ]
 
 
@@ -123,12 +125,10 @@ def _commit_ms() -> float:
     return statistics.median(took) * 1000
 
 
-_FACTS = 100_000
 _WORDS_OF_FACT = 60
-_QUESTIONS = 500
 
 
-async def recall(folder: Path) -> list[Row]:
+async def recall(folder: Path, *, facts: int = 100_000, questions: int = 500) -> list[Row]:
     """Measure questions of three to six words to facts of sixty words, with natural word frequencies."""
     chance = random.Random(7)
     words = [f"word{n}" for n in range(20_000)]
@@ -138,42 +138,42 @@ async def recall(folder: Path) -> list[Row]:
     await knowledge.remember(owner, "the first", source, hot=False, most=10)
     (path,) = (folder / "knowledge").glob("*.db")
     await knowledge.aclose()
-    facts = [" ".join(chance.choices(words, cum_weights=weights, k=_WORDS_OF_FACT)) for _ in range(_FACTS)]
+    texts = [" ".join(chance.choices(words, cum_weights=weights, k=_WORDS_OF_FACT)) for _ in range(facts)]
     filling = Database(path, SCHEMA)
     insert = "INSERT OR IGNORE INTO facts (text, hot, said_by, context, task, at) VALUES (?, 0, 'o', 'c', 't', 0)"
-    await filling.run(lambda db: db.executemany(insert, ((fact,) for fact in facts)))
+    await filling.run(lambda db: db.executemany(insert, ((text,) for text in texts)))
     await filling.aclose()
     took = []
-    for _ in range(_QUESTIONS):
+    for _ in range(questions):
         question = " ".join(chance.choices(words, cum_weights=weights, k=chance.randint(3, 6)))
         began = time.perf_counter()
         await knowledge.recall(owner, question, most=10)
         took.append((time.perf_counter() - began) * 1000)
     await knowledge.aclose()
     return [
-        Row("recall over 100,000 facts, p50", statistics.median(took), "ms"),
+        Row(f"recall over {facts:,} facts, p50", statistics.median(took), "ms"),
         Row("… p99", statistics.quantiles(took, n=100)[98], "ms", 5.0),
     ]
 
 
-async def first_token(folder: Path) -> list[Row]:
+async def first_token(folder: Path, *, warm: int = 20, times: int = 100) -> list[Row]:
     """Measure a stream of the whole agent and the stream of its model, interleaved."""
     async with _talking(folder) as (model, agent), Wire(agent.port, TOKEN) as wire:
-        for _ in range(20):
+        for _ in range(warm):
             await _heard(wire)
         mine, theirs, bare = [], [], []
         loop = loops.BareStream(model.port)
         await loop.heard()
-        for _ in range(100):
+        for _ in range(times):
             mine.append(await _heard(wire))
             theirs.append(await _raw(model.port))
             bare.append(await loop.heard())
     ours, raw, floor = (statistics.median(took) * 1000 for took in (mine, theirs, bare))
     return [
         Row("first token of a stream", ours, "ms"),
-        Row("… of the model alone", raw, "ms"),
-        Row("… what the agent adds, p50", ours - raw, "ms", 10.0),
-        Row("… floor: LangChain's bare loop and client add", floor - raw, "ms"),
+        Row("… of the model alone", raw, "ms", is_reference=True),
+        Row("… what the agent adds, p50", ours - raw, "ms", 10.0, is_difference=True),
+        Row("… floor: LangChain's bare loop and client add", floor - raw, "ms", is_reference=True, is_difference=True),
     ]
 
 
@@ -221,7 +221,7 @@ async def _raw(port: int) -> float:
     return heard
 
 
-async def prompt(folder: Path) -> list[Row]:
+async def prompt(folder: Path, *, times: int = 50) -> list[Row]:
     """Measure the assembly of everything before the conversation, for one model call."""
     skills = [
         {"name": f"skill-{n}", "description": "How one part of the work is done. " * 4, "digest": "d"}
@@ -235,7 +235,7 @@ async def prompt(folder: Path) -> list[Row]:
     tools = {tool.name: tool for tool in map(_tool, range(100))}
     stored = [HumanMessage("Go.")]
     took = []
-    for _ in range(50):
+    for _ in range(times):
         context = TurnContext(TurnRequest("client:bench", "c", "t", "Go."), lambda _: None, tools)
         began = time.perf_counter()
         system = system_prompt(config, read_instructions(config, layout), context.unreachable)
@@ -348,6 +348,7 @@ async def compaction(_: Path, *, rounds: int = 3, messages: int = 1000) -> list[
             "… time of the processor, beyond that of a call in which nothing is due",
             (shortened.cpu - usual.cpu) * 1000,
             "ms",
+            is_difference=True,
         ),
         Row("… read of them while the model writes, at most", statistics.median(beside) * 1000, "ms"),
         Row("… a call of the model before that", usual.wall * 1000, "ms"),
@@ -371,11 +372,7 @@ async def memory(folder: Path) -> list[Row]:
     ]
 
 
-_LONG_ANSWERS = 20
-_LONG_WORDS = 30_000
-
-
-async def long_answers(folder: Path, *, answers: int = _LONG_ANSWERS, words: int = _LONG_WORDS) -> list[Row]:
+async def long_answers(folder: Path, *, answers: int = 20, words: int = 30_000) -> list[Row]:
     """Stream long answers concurrently, and measure the resident memory of the agent."""
     async with _talking(folder, pieces=words) as (_, agent):
         # One answer first: the imports of the first task are not part of the figure.
@@ -395,3 +392,14 @@ async def _whole(port: int) -> None:
     async with Wire(port, TOKEN) as wire:
         async for _ in wire.stream(message("Tell me.", method="SendStreamingMessage")):
             pass
+
+
+PARTS = {
+    "durable": Part(durable, {"rounds": 1, "turns": 20}),
+    "recall": Part(recall, {"facts": 300, "questions": 20}),
+    "first_token": Part(first_token, {"warm": 1, "times": 5}),
+    "prompt": Part(prompt, {"times": 3}),
+    "compaction": Part(compaction, {"rounds": 1, "messages": 150}),
+    "memory": Part(memory),
+    "long_answers": Part(long_answers, {"answers": 2, "words": 500}),
+}

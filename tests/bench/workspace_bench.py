@@ -1,32 +1,27 @@
 """`make bench-workspace`: the runner beside the same work in one process, and its search beside ripgrep.
 
-    python -m tests.bench.workspace_bench [--parts read,command,search,edit,memory]
+    python -m tests.bench.workspace_bench [--parts read,command,…] [--smoke] [--json FILE]
 
 It prints the figures and exits with 0, whether or not they meet the bars.
 """
 
-import argparse
-import os
+import asyncio
+import sys
+from collections.abc import Sequence
 
 from e2e.cluster.run_folder import run_folder
-from tests.bench.parts import add_parts_option
-from tests.bench.table import Row, tell
-from tests.bench.workspace import measures
+from tests.bench.parts import Report, make_parser
+from tests.bench.workspace.measures import PARTS
 from tests.bench.workspace.stage import WorkspaceStage
 
-PARTS = ("read", "command", "search", "edit", "memory")
 
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="the runner of a workspace beside the same work in one process")
-    add_parts_option(parser, PARTS)
-    arguments = parser.parse_args()
-    rows: list[Row] = []
+def main(words: Sequence[str] | None = None) -> int:
+    arguments = make_parser("workspace", "the runner beside the same work in one process", PARTS).parse_args(words)
+    report = Report("workspace", parts=arguments.parts, smoke=arguments.smoke)
     with run_folder("fleetwright-bench-") as folder, WorkspaceStage(folder) as stage:
-        for name in arguments.parts:
-            rows += getattr(measures, name)(stage)
-    tell("workspace", rows, facts={"cores": os.cpu_count(), "load": os.getloadavg()[0], "parts": arguments.parts})
+        asyncio.run(report.run_parts(PARTS, arguments.parts, stage))
+    return report.finish(arguments.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

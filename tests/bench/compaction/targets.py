@@ -4,32 +4,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 Figures = Mapping[str, Mapping[str, float]]
-
-
-@dataclass(frozen=True)
-class Reading:
-    """The way to read one value from the figures of a measure."""
-
-    measure: str
-    read: Callable[[Mapping[str, float]], float]
+"""The figures of each measure by their names."""
+Read = Callable[[Mapping[str, float]], float]
 
 
 @dataclass(frozen=True)
 class Target:
     check: str
-    reading: Reading
+    measure: str
+    """The measure that yields the figures."""
+    read: Read
     bar: float
     unit: str = ""
     at_least: bool = False
-
-    @property
-    def measure(self) -> str:
-        """The name of the measure."""
-        return self.reading.measure
+    is_difference: bool = False
 
     def value(self, figures: Figures) -> float | None:
         try:
-            return self.reading.read(figures[self.measure])
+            return self.read(figures[self.measure])
         except (KeyError, ValueError):
             return None
 
@@ -50,20 +42,20 @@ def told(value: float | None, unit: str) -> str:
     return f"{value:.0f}{unit}" if value >= 1000 else f"{value:.3g}{unit}"
 
 
-def _of(measure: str, name: str) -> Reading:
-    return Reading(measure, lambda figures: figures[name])
+def _figure(name: str) -> Read:
+    return lambda figures: figures[name]
 
 
-def _worst(measure: str, *begin: str) -> Reading:
-    """Return the worst figure whose name begins with the prefix; the lowest where more is better."""
-    return Reading(measure, lambda figures: min(v for name, v in figures.items() if name.startswith(begin)))
+def _lowest(begin: str) -> Read:
+    """Return the lowest figure whose name begins with the prefix."""
+    return lambda figures: min(value for name, value in figures.items() if name.startswith(begin))
 
 
-def _most(measure: str, *begin: str) -> Reading:
-    return Reading(measure, lambda figures: max(v for name, v in figures.items() if name.startswith(begin)))
+def _highest(begin: str) -> Read:
+    return lambda figures: max(value for name, value in figures.items() if name.startswith(begin))
 
 
-def _lost_a_pass(facts: Mapping[str, float]) -> float:
+def _loss_per_pass(facts: Mapping[str, float]) -> float:
     """Return the percentage points of all facts that each pass after the first loses, for the worse summariser."""
 
     def share(at: str) -> float:
@@ -73,45 +65,45 @@ def _lost_a_pass(facts: Mapping[str, float]) -> float:
 
 
 TARGETS = (
-    Target("random histories: violations", _of("random_histories", "violations"), 0),
-    Target("any conversation: prompts with orphans", _of("histories", "orphans"), 0),
-    Target("any conversation: prompts that lost the request", _of("histories", "lost requests"), 0),
-    Target("any conversation: prompts that lost a rule", _of("histories", "lost rules"), 0),
-    Target("prompts that show the newest todos", _of("entrusted", "todos kept"), 1, "%", at_least=True),
-    Target("prompts that show the open question", _of("entrusted", "open questions kept"), 1, "%", at_least=True),
-    Target("prompts that show what was approved", _of("entrusted", "approvals kept"), 1, "%", at_least=True),
-    Target("useless summarisers: history intact", _of("bad", "history intact"), 1, "%", at_least=True),
-    Target("useless summarisers: turns that go on", _of("bad", "turns survive"), 1, "%", at_least=True),
-    Target("failing summariser: turns that failed", _of("recovery", "failed turns"), 0),
-    Target("failing summariser: prompts it changed", _of("recovery", "prompts changed by a failure"), 0),
-    Target("… calls after it works again until shortened", _of("recovery", "calls until it is shortened"), 4),
-    Target("malicious summariser: rules kept", _of("malicious", "rules kept"), 1, "%", at_least=True),
-    Target("malicious summariser: in the system role", _of("malicious", "injections in the system role"), 0),
-    Target("50 compactions: summary over its cap", _of("successive", "largest summary over the cap"), 1, "×"),
-    Target("50 compactions: growth of the later half", _of("successive", "growth"), 1.05, "×"),
-    Target("floor above the window: summariser calls", _of("floor", "summariser calls"), 3),
-    Target("floor above the window: refused prompts", _of("floor", "refused calls"), 2),
-    Target("floor above the window: original error told", _of("floor", "original error"), 1, "", at_least=True),
-    Target("breaks of the prefix for each event", _of("prefix", "breaks for each event"), 1),
-    Target("kill -9: mixed views", _of("kills", "mixed"), 0),
-    Target("explicit facts visible, worst of 1, 3, 10 passes", _worst("facts", "explicit"), 0.9, "%", at_least=True),
-    Target("implicit facts visible, worst", _worst("facts", "implicit"), 0.6, "%", at_least=True),
-    Target("typed records visible after 10 passes, worst", _worst("ledger", "kept"), 0.95, "%", at_least=True),
-    Target("corrected statements shown with the old value alone", _most("corrections", "stale only"), 0.05, "%"),
-    Target("withdrawn rules that still stand", _of("rules", "withdrawn rules that stand"), 0, "%"),
-    Target("withdrawals that are shown", _of("rules", "withdrawals shown"), 1, "%", at_least=True),
-    Target("pasted demands shown as the user's own", _of("rules", "pasted demands as the user's"), 0, "%"),
-    Target("a flood of text: prompts that lost the rule", _of("rules", "flood: prompts that lost the rule"), 0),
-    Target("a flood of text in a small window: failed turns", _of("rules", "flood: failed turns"), 0),
-    Target("rules in other languages shown", _of("rules", "other languages: rules shown"), 1, "%", at_least=True),
-    Target("facts visible or recallable, worst", _worst("facts", "visible"), 1, "%", at_least=True),
-    Target("facts lost by each later pass", Reading("facts", _lost_a_pass), 0.01, "%"),
-    Target("prompt over raw afterwards, largest", _most("facts", "prompt over raw"), 0.15, "%"),
-    Target("cost over raw, dearer of two price tables", _most("cost", "over raw"), 0.5, "×"),
-    Target("cost over the T* policy, dearer", _most("cost", "over T*"), 1.1, "×"),
-    Target("early passes below break-even", _most("cost", "early passes below"), 0),
-    Target("cost with pruning over without, dearer", _most("cost", "pruned over not"), 1, "×"),
-    Target("a call of the model at 800 messages, nothing due", _of("speed", "ms a call"), 50, " ms"),
-    Target("800 messages, prune and assemble", _of("large", "ms"), 50, " ms"),
-    Target("counters against the bill: largest difference", _of("books", "largest difference"), 0),
+    Target("random histories: violations", "random_histories", _figure("violations"), 0),
+    Target("any conversation: prompts with orphans", "histories", _figure("orphans"), 0),
+    Target("any conversation: prompts that lost the request", "histories", _figure("lost requests"), 0),
+    Target("any conversation: prompts that lost a rule", "histories", _figure("lost rules"), 0),
+    Target("prompts that show the newest todos", "entrusted", _figure("todos kept"), 1, "%", at_least=True),
+    Target("prompts that show the open question", "entrusted", _figure("open questions kept"), 1, "%", at_least=True),
+    Target("prompts that show what was approved", "entrusted", _figure("approvals kept"), 1, "%", at_least=True),
+    Target("useless summarisers: history intact", "bad", _figure("history intact"), 1, "%", at_least=True),
+    Target("useless summarisers: turns that go on", "bad", _figure("turns survive"), 1, "%", at_least=True),
+    Target("failing summariser: turns that failed", "recovery", _figure("failed turns"), 0),
+    Target("failing summariser: prompts it changed", "recovery", _figure("prompts changed by a failure"), 0),
+    Target("… calls after it works again until shortened", "recovery", _figure("calls until it is shortened"), 4),
+    Target("malicious summariser: rules kept", "malicious", _figure("rules kept"), 1, "%", at_least=True),
+    Target("malicious summariser: in the system role", "malicious", _figure("injections in the system role"), 0),
+    Target("50 compactions: summary over its cap", "successive", _figure("largest summary over the cap"), 1, "×"),
+    Target("50 compactions: growth of the later half", "successive", _figure("growth"), 1.05, "×"),
+    Target("floor above the window: summariser calls", "floor", _figure("summariser calls"), 3),
+    Target("floor above the window: refused prompts", "floor", _figure("refused calls"), 2),
+    Target("floor above the window: original error told", "floor", _figure("original error"), 1, "", at_least=True),
+    Target("breaks of the prefix for each event", "prefix", _figure("breaks for each event"), 1),
+    Target("kill -9: mixed views", "kills", _figure("mixed"), 0),
+    Target("explicit facts visible, worst of 1, 3, 10 passes", "facts", _lowest("explicit"), 0.9, "%", at_least=True),
+    Target("implicit facts visible, worst", "facts", _lowest("implicit"), 0.6, "%", at_least=True),
+    Target("typed records visible after 10 passes, worst", "ledger", _lowest("kept"), 0.95, "%", at_least=True),
+    Target("corrected statements shown with the old value alone", "corrections", _highest("stale only"), 0.05, "%"),
+    Target("withdrawn rules that still stand", "rules", _figure("withdrawn rules that stand"), 0, "%"),
+    Target("withdrawals that are shown", "rules", _figure("withdrawals shown"), 1, "%", at_least=True),
+    Target("pasted demands shown as the user's own", "rules", _figure("pasted demands as the user's"), 0, "%"),
+    Target("a flood of text: prompts that lost the rule", "rules", _figure("flood: prompts that lost the rule"), 0),
+    Target("a flood of text in a small window: failed turns", "rules", _figure("flood: failed turns"), 0),
+    Target("rules in other languages shown", "rules", _figure("other languages: rules shown"), 1, "%", at_least=True),
+    Target("facts visible or recallable, worst", "facts", _lowest("visible"), 1, "%", at_least=True),
+    Target("facts lost by each later pass", "facts", _loss_per_pass, 0.01, "%", is_difference=True),
+    Target("prompt over raw afterwards, largest", "facts", _highest("prompt over raw"), 0.15, "%"),
+    Target("cost over raw, dearer of two price tables", "cost", _highest("over raw"), 0.5, "×"),
+    Target("cost over the T* policy, dearer", "cost", _highest("over T*"), 1.1, "×"),
+    Target("early passes below break-even", "cost", _highest("early passes below"), 0),
+    Target("cost with pruning over without, dearer", "cost", _highest("pruned over not"), 1, "×"),
+    Target("a call of the model at 800 messages, nothing due", "speed", _figure("ms a call"), 50, " ms"),
+    Target("800 messages, prune and assemble", "large", _figure("ms"), 50, " ms"),
+    Target("counters against the bill: largest difference", "books", _figure("largest difference"), 0),
 )

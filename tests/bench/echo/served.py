@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from e2e.cluster.ports import free_port, free_ports
+from tests.support.machine import ceiling
+from tests.support.waiting import NotInTimeError, within
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 TOKEN = "token-of-the-benchmark"
@@ -45,15 +47,16 @@ class Served:
 
     async def _until(self, path: str, began: float) -> None:
         while not await self._answers(path):
-            if self._process.returncode is not None or time.perf_counter() - began > 30:
+            if self._process.returncode is not None or time.perf_counter() - began > ceiling():
                 raise RuntimeError(f"{self.words} does not answer; exit code {self._process.returncode}")
             await asyncio.sleep(0.002)
 
     async def __aexit__(self, *about: object) -> None:
         self._process.terminate()
         try:
-            await asyncio.wait_for(self._process.wait(), 20)
-        except TimeoutError:
+            async with within("the server ends"):
+                await self._process.wait()
+        except NotInTimeError:
             self._process.kill()
             await self._process.wait()
 

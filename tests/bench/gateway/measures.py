@@ -7,7 +7,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,9 @@ from tests.bench.echo.wire import Wire, load, message
 from tests.bench.gateway.cluster import fill
 from tests.bench.gateway.routes import Route, measure_alternating
 from tests.bench.gateway.served import CALLER, PERSON, gateway, pass_through, write_keys
+from tests.bench.parts import Part
 from tests.bench.table import Row
+from tests.support.machine import ceiling
 
 from fleetwright_a2a.tokens.actors import Actor
 from fleetwright_a2a.tokens.dpop import Nonces, ProofRequest, ProofVerifier, make_proof, new_proof_key, thumbprint
@@ -30,7 +32,6 @@ from fleetwright_gateway.cluster.fleet import Fleet
 from fleetwright_gateway.registry.search_index import SearchIndex
 
 _REQUEST_LINE = "POST /agents/bench/echo/a2a"
-_STREAMS = 1000
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,12 @@ async def pair(folder: Path) -> AsyncIterator[Pair]:
         yield found
 
 
-async def latency(folder: Path) -> list[Row]:
+async def latency(folder: Path, *, rounds: int = 15, seconds: float = 0.4) -> list[Row]:
     """Measure the latency that the gateway adds, and its rate compared with direct calls and with a minimal proxy."""
     async with pair(folder) as servers, pass_through(agent_port=servers.agent.port) as bare:
-        alone = await measure_alternating(servers.routes, servers.agent, at_once=1)
+        alone = await measure_alternating(servers.routes, servers.agent, at_once=1, rounds=rounds, seconds=seconds)
         routes = servers.routes | {"bare": Route(bare.port, TOKEN, proxy=bare)}
-        many = await measure_alternating(routes, servers.agent, at_once=16)
+        many = await measure_alternating(routes, servers.agent, at_once=16, rounds=rounds, seconds=seconds)
     added = [1000 * (alone["gateway"].quantile(part) - alone["direct"].quantile(part)) for part in (0.5, 0.99)]
     direct, ours, floor = many["direct"], many["gateway"], many["bare"]
     processor = (
@@ -78,10 +79,10 @@ async def latency(folder: Path) -> list[Row]:
         ("client, through the gateway / direct", "client", direct),
     )
     return [
-        Row("added latency, c=1, p50", added[0], "ms", 2.5),
-        Row("added latency, c=1, p99", added[1], "ms", 8.0),
+        Row("added latency, c=1, p50", added[0], "ms", 2.5, is_difference=True),
+        Row("added latency, c=1, p99", added[1], "ms", 8.0, is_difference=True),
         Row("rate, c=16: gateway / direct", ours.rate, "/s", 0.6, direct.rate, at_least=True),
-        Row("rate, c=16: minimal proxy / direct", floor.rate, "/s", None, direct.rate),
+        Row("rate, c=16: minimal proxy / direct", floor.rate, "/s", None, direct.rate, is_reference=True),
         Row("rate, c=16: gateway / minimal proxy", ours.rate, "/s", None, floor.rate),
         *(
             Row(
@@ -100,22 +101,22 @@ def _share(took: list[float], part: float) -> float:
     return sorted(took)[int(part * (len(took) - 1))]
 
 
-async def streams(folder: Path) -> list[Row]:
+async def streams(folder: Path, *, times: int = 100, idle: int = 1000) -> list[Row]:
     """Measure the first byte of a stream, and the memory of a thousand streams that send nothing."""
     async with pair(folder) as servers:
         first: dict[bool, list[float]] = {True: [], False: []}
-        for _ in range(100):
+        for _ in range(times):
             for direct, found in first.items():
                 found.append(await _first_event(servers, direct=direct))
         later = 1000 * (statistics.median(first[False]) - statistics.median(first[True]))
         before = servers.gateway.rss_bytes()
         async with AsyncExitStack() as stack:
-            for _ in range(_STREAMS):
+            for _ in range(idle):
                 wire = await stack.enter_async_context(servers.wire(direct=False))
                 await anext(wire.stream(message("hang", method="SendStreamingMessage")))
-            each = (servers.gateway.rss_bytes() - before) / 1024 / _STREAMS
+            each = (servers.gateway.rss_bytes() - before) / 1024 / idle
     return [
-        Row("first byte of a stream later than direct, p50", later, "ms", 3.0),
+        Row("first byte of a stream later than direct, p50", later, "ms", 3.0, is_difference=True),
         Row("memory of an idle stream", each, "KiB", 40.0),
     ]
 
@@ -127,7 +128,7 @@ async def _first_event(servers: Pair, *, direct: bool) -> float:
         return time.perf_counter() - began
 
 
-async def tokens(_: Path) -> list[Row]:
+async def tokens(_: Path, *, times: int = 500, fresh_keys: int = 200) -> list[Row]:
     """Measure how long a pair token takes to sign, and to verify with and without the cache."""
     key, now = ECKey.generate_key("P-256", auto_kid=True), int(time.time())
     claims = PairTokenClaims(
@@ -137,22 +138,22 @@ async def tokens(_: Path) -> list[Row]:
     public, token = key.as_dict(private=False), mint(claims, key)
     keys = KeySet([public])
     verify(token, keys, issuer="i", audience="u", now=now)
-    fresh = iter([KeySet([public]) for _ in range(200)])
-    known = _median(lambda: verify(token, keys, issuer="i", audience="u", now=now))
+    fresh = iter([KeySet([public]) for _ in range(fresh_keys)])
+    known = _median(lambda: verify(token, keys, issuer="i", audience="u", now=now), times=times)
     return [
-        Row("sign a pair token", 1000 * _median(lambda: mint(claims, key)), "ms", 1.0),
+        Row("sign a pair token", 1000 * _median(lambda: mint(claims, key), times=times), "ms", 1.0),
         Row(
             "verify, not cached",
-            1000 * _median(lambda: verify(token, next(fresh), issuer="i", audience="u", now=now), times=200),
+            1000 * _median(lambda: verify(token, next(fresh), issuer="i", audience="u", now=now), times=fresh_keys),
             "ms",
             0.5,
         ),
         Row("verify, cached", 1e6 * known, "µs", 20.0),
-        *_proofs(token, now),
+        *_measure_proofs(token, now, times=times),
     ]
 
 
-def _proofs(token: str, now: int) -> list[Row]:
+def _measure_proofs(token: str, now: int, *, times: int) -> list[Row]:
     """Measure a proof of possession. Each request for a direct call has one, and none can be cached."""
     key, nonces, verifier = new_proof_key(), Nonces(b"secret"), ProofVerifier()
     nonce, url = nonces.current(now), "http://writer.team/a2a"
@@ -161,19 +162,19 @@ def _proofs(token: str, now: int) -> list[Row]:
     def prove() -> str:
         return make_proof(key, method="POST", url=url, now=now, token=token, nonce=nonce)
 
-    sent = iter([prove() for _ in range(500)])
+    sent = iter([prove() for _ in range(times)])
     return [
-        Row("make a proof of possession", 1000 * _median(prove), "ms", 1.0),
+        Row("make a proof of possession", 1000 * _median(prove, times=times), "ms", 1.0),
         Row(
             "verify a proof of possession",
-            1000 * _median(lambda: verifier.verify([next(sent)], request, nonces=nonces, now=now)),
+            1000 * _median(lambda: verifier.verify([next(sent)], request, nonces=nonces, now=now), times=times),
             "ms",
             0.5,
         ),
     ]
 
 
-def _median(act: Callable[[], object], *, times: int = 500) -> float:
+def _median(act: Callable[[], object], *, times: int) -> float:
     took = []
     for _ in range(times):
         began = time.perf_counter()
@@ -182,7 +183,7 @@ def _median(act: Callable[[], object], *, times: int = 500) -> float:
     return statistics.median(took)
 
 
-async def registry(folder: Path, *, many: int = 10_000) -> list[Row]:
+async def registry(folder: Path, *, many: int = 10_000, first: int = 1000, searches: int = 300) -> list[Row]:
     """Measure searches over HTTP of a person who may call all agents, and the memory of an agent."""
     fleet = Fleet()
     index = SearchIndex(fleet)
@@ -197,26 +198,36 @@ async def registry(folder: Path, *, many: int = 10_000) -> list[Row]:
     files.mkdir()
     write_keys(files)
     async with gateway(files, agent_port=free_port(), others=many) as front:
-        lists = await asyncio.to_thread(_searches, front.port, lambda n: ("GET", f"/v1/agents?text=agent-{n}", None))
-        searches = await asyncio.to_thread(
-            _searches, front.port, lambda n: ("POST", "/search", {"query": {"text": f"agent-{n} sum numbers"}})
+        numbers = range(first, first + searches + _FIRST_SEARCHES)
+        lists = await asyncio.to_thread(
+            _search_times, front.port, numbers, lambda n: ("GET", f"/v1/agents?text=agent-{n}", None)
+        )
+        searched = await asyncio.to_thread(
+            _search_times,
+            front.port,
+            numbers,
+            lambda n: ("POST", "/search", {"query": {"text": f"agent-{n} sum numbers"}}),
         )
     return [
         Row(f"GET /v1/agents?text= among {many:,} agents, p50", 1000 * statistics.median(lists), "ms"),
         Row("… p99", 1000 * _share(lists, 0.99), "ms", 10.0),
-        Row("POST /search (ARD), every agent matches, p50", 1000 * statistics.median(searches), "ms"),
-        Row("… p99", 1000 * _share(searches, 0.99), "ms", 10.0),
+        Row("POST /search (ARD), every agent matches, p50", 1000 * statistics.median(searched), "ms"),
+        Row("… p99", 1000 * _share(searched, 0.99), "ms", 10.0),
         Row("the first search builds the index", cold, "ms"),
         Row("memory of an agent", each, "KiB", 20.0),
     ]
 
 
-def _searches(port: int, request: Callable[[int], tuple[str, str, object]]) -> list[float]:
-    """Send searches on one connection, one after the other. Return the seconds of each, without the first ones."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+_FIRST_SEARCHES = 10
+"""The first searches of a connection fill caches, and are not measured."""
+
+
+def _search_times(port: int, numbers: Sequence[int], request: Callable[[int], tuple[str, str, object]]) -> list[float]:
+    """Search for each of these agents, one after the other on one connection. Return the seconds of each search."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ceiling())
     headers = {"Authorization": f"Bearer {PERSON}", "Content-Type": "application/json"}
     took = []
-    for number in range(1000, 1310):
+    for number in numbers:
         verb, path, body = request(number)
         began = time.perf_counter()
         connection.request(verb, path, None if body is None else json.dumps(body), headers)
@@ -226,7 +237,7 @@ def _searches(port: int, request: Callable[[int], tuple[str, str, object]]) -> l
         names = [each.get("name", each.get("displayName")) for each in found.get("items", found.get("results", []))]
         assert names[0] == f"agent-{number}", answer.status
     connection.close()
-    return took[10:]
+    return took[_FIRST_SEARCHES:]
 
 
 async def memory(folder: Path) -> list[Row]:
@@ -241,4 +252,10 @@ def _rss_kib() -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
 
 
-PARTS = {"latency": latency, "streams": streams, "tokens": tokens, "registry": registry, "memory": memory}
+PARTS = {
+    "latency": Part(latency, {"rounds": 1, "seconds": 0.3}),
+    "streams": Part(streams, {"times": 5, "idle": 20}),
+    "tokens": Part(tokens, {"times": 20, "fresh_keys": 10}),
+    "registry": Part(registry, {"many": 50, "first": 10, "searches": 20}),
+    "memory": Part(memory),
+}

@@ -11,10 +11,6 @@ from dataclasses import dataclass, field
 from tests.bench.echo.served import Served
 from tests.bench.echo.wire import load
 
-_ROUNDS = 15
-_SECONDS = 0.4
-"""Short, because the load of the machine by other programs changes within seconds."""
-
 
 @dataclass(frozen=True)
 class Route:
@@ -33,10 +29,12 @@ class Sample:
     """Seconds of each request."""
     cpu_seconds: dict[str, float] = field(default_factory=lambda: {"client": 0.0, "proxy": 0.0, "agent": 0.0})
     """Processor time in seconds, by process."""
+    seconds: float = 0.0
+    """The time in which requests were sent."""
 
     @property
     def rate(self) -> float:
-        return len(self.durations) / (_ROUNDS * _SECONDS)
+        return len(self.durations) / self.seconds
 
     def quantile(self, part: float) -> float:
         """Return the duration below which this part of the requests lies."""
@@ -47,17 +45,23 @@ class Sample:
         return 1e6 * self.cpu_seconds[process] / len(self.durations)
 
 
-async def measure_alternating(routes: Mapping[str, Route], agent: Served, *, at_once: int) -> dict[str, Sample]:
-    """Send requests on each route in turn, so that the load of the machine affects all routes alike."""
+async def measure_alternating(
+    routes: Mapping[str, Route], agent: Served, *, at_once: int, rounds: int, seconds: float
+) -> dict[str, Sample]:
+    """Send requests on each route in turn, so that the load of the machine affects all routes alike.
+
+    `seconds` is the time of one turn. It is short, because the load by other programs changes within seconds.
+    """
     samples = {name: Sample() for name in routes}
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         for name, route in routes.items():
             before = _cpu_seconds(route, agent)
             samples[name].durations += await load(
-                route.port, route.token, "reply", at_once=at_once, seconds=_SECONDS, request_line=route.request_line
+                route.port, route.token, "reply", at_once=at_once, seconds=seconds, request_line=route.request_line
             )
-            for process, seconds in _cpu_seconds(route, agent).items():
-                samples[name].cpu_seconds[process] += seconds - before[process]
+            samples[name].seconds += seconds
+            for process, used in _cpu_seconds(route, agent).items():
+                samples[name].cpu_seconds[process] += used - before[process]
     return samples
 
 

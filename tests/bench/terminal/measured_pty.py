@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tests.support.machine import ceiling
+
 KEYS = "àáâãäåæçèéêëìíîïðñòóôõöøùúûüýþÿ"
 """Characters that no answer contains, so the first one in the output is the echo."""
 FULL_CLEAR = b"\x1b[2J"
@@ -42,8 +44,8 @@ class MeasuredPty:
             return False
         return True
 
-    def until(self, seen: Callable[[], bool], seconds: float = 120.0) -> None:
-        deadline = time.perf_counter() + seconds
+    def until(self, seen: Callable[[], bool]) -> None:
+        deadline = time.perf_counter() + ceiling()
         while not seen():
             if time.perf_counter() > deadline:
                 raise TimeoutError(f"not seen; the end of the output: {bytes(self.output[-500:])!r}")
@@ -63,7 +65,7 @@ class MeasuredPty:
         start, began, wanted = len(self.output), time.perf_counter(), key.encode()
         self.type(key)
         while self.output.find(wanted, start) < 0:
-            if not self.read(5.0):
+            if not self.read(ceiling()):
                 raise TimeoutError(f"the key {key} was not echoed")
         return (time.perf_counter() - began) * 1000
 

@@ -9,46 +9,43 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.bench.parts import Part
 from tests.bench.table import Row
 from tests.bench.terminal.measured_pty import FULL_CLEAR, KEYS, MeasuredPty
 from tests.bench.terminal.word_agent import words
 from tests.cli.terminal.fleet import environment, running_fleet
+from tests.support.machine import ceiling
+from tests.support.waiting import wait_until
 
-_WORDS = 3000
-_WORDS_AFTER_TURNS = 1000
-_TURNS = 500
-_STARTS = 9
 _KEY_SECONDS = 0.25
 _BYTES, _ECHO_MS, _START_SECONDS = 12.0, 20.0, 0.4
 
 
-async def start(folder: Path) -> list[Row]:
+async def start(folder: Path, *, starts: int = 9) -> list[Row]:
     """The time from the start of the program to its prompt."""
     with _agent(folder) as url:
         await asyncio.to_thread(_start_seconds, url, folder)  # The first start reads the files from the disk.
-        found = [await asyncio.to_thread(_start_seconds, url, folder) for _ in range(_STARTS)]
+        found = [await asyncio.to_thread(_start_seconds, url, folder) for _ in range(starts)]
     return [Row("start to prompt, median", statistics.median(found), "s", _START_SECONDS)]
 
 
-async def streaming(folder: Path) -> list[Row]:
+async def streaming(folder: Path, *, number: int = 3000) -> list[Row]:
     """A long answer, one event a word, at 100 words a second."""
     with _agent(folder) as url, _chat(url, folder) as chat:
-        return await asyncio.to_thread(
-            _streamed, chat, "stream", str(_WORDS), len("".join(words(_WORDS))), _last(_WORDS)
-        )
+        length = len("".join(words(number)))
+        return await asyncio.to_thread(_streamed, chat, "stream", str(number), length, _last(number))
 
 
-async def turns(folder: Path) -> list[Row]:
-    """The same after 500 turns in one terminal."""
+async def turns(folder: Path, *, number: int = 1000, earlier: int = 500) -> list[Row]:
+    """The same after many turns in one terminal."""
     with _agent(folder) as url, _chat(url, folder) as chat:
-        await asyncio.to_thread(_fill, chat)
-        length = len("".join(words(_WORDS_AFTER_TURNS)))
-        return await asyncio.to_thread(
-            _streamed, chat, "after 500 turns", str(_WORDS_AFTER_TURNS), length, _last(_WORDS_AFTER_TURNS)
-        )
+        await asyncio.to_thread(_fill, chat, earlier)
+        length = len("".join(words(number)))
+        name = f"after {earlier} turns"
+        return await asyncio.to_thread(_streamed, chat, name, str(number), length, _last(number))
 
 
-async def fleet(folder: Path) -> list[Row]:
+async def fleet(folder: Path, *, number: int = 3000) -> list[Row]:
     """The same with a real agent, which merges the words of its model into ten events a second."""
     (folder / "real").mkdir()
     with running_fleet(folder / "real") as running:
@@ -56,9 +53,9 @@ async def fleet(folder: Path) -> list[Row]:
         chat = MeasuredPty(command, environment(running.home))
         try:
             await asyncio.to_thread(chat.until, lambda: "ready" in chat.plain())
-            length = sum(len(f"word{number} ") for number in range(_WORDS))
-            prompt = f"Talk. [[long:{_WORDS}]] [[pause:0.01]]"
-            return await asyncio.to_thread(_streamed, chat, "real agent", prompt, length, _last(_WORDS))
+            length = sum(len(f"word{place} ") for place in range(number))
+            prompt = f"Talk. [[long:{number}]] [[pause:0.01]]"
+            return await asyncio.to_thread(_streamed, chat, "real agent", prompt, length, _last(number))
         finally:
             chat.end()
 
@@ -113,9 +110,9 @@ def _pause(chat: MeasuredPty, seconds: float) -> None:
         chat.read(left)
 
 
-def _fill(chat: MeasuredPty) -> None:
-    """Have 500 turns in this terminal."""
-    for turn in range(_TURNS):
+def _fill(chat: MeasuredPty, turns: int) -> None:
+    """Have many turns in this terminal."""
+    for turn in range(turns):
         start = len(chat.output)
         chat.type(f"turn{turn}x\r")
         chat.until(lambda start=start, turn=turn: f"answer to turn{turn}x" in chat.plain(start))
@@ -142,12 +139,16 @@ def _agent(folder: Path) -> Iterator[str]:
     port.unlink(missing_ok=True)
     process = subprocess.Popen([sys.executable, "-m", "tests.bench.terminal.word_agent", str(folder)])
     try:
-        while not (port.exists() and port.read_text()):
-            time.sleep(0.05)
-        yield f"http://127.0.0.1:{port.read_text()}"
+        number = wait_until(lambda: port.exists() and port.read_text(), "the agent of words listens")
+        yield f"http://127.0.0.1:{number}"
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(ceiling())
 
 
-PARTS = {"start": start, "stream": streaming, "turns": turns, "fleet": fleet}
+PARTS = {
+    "start": Part(start, {"starts": 1}),
+    "stream": Part(streaming, {"number": 200}),
+    "turns": Part(turns, {"number": 200, "earlier": 3}),
+    "fleet": Part(fleet, {"number": 200}),
+}

@@ -6,12 +6,13 @@ import os
 import secrets
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import httpx
+from tests.support.machine import ceiling
+from tests.support.waiting import wait_until
 
 from fleetwright_workspace.install import install
 
@@ -30,13 +31,13 @@ class WorkspaceStage:
         self._start("executor.pyz", "--home=home", "--socket=socket", f"--root={self.root}")
         words = ("--state=state", "--executor=socket", "--tokens=tokens", "--listen=127.0.0.1:0", "--port-file=port")
         self.runner = self._start("-m", "fleetwright_workspace.runner", f"--root={self.root}", *words)
-        _wait((self.folder / "socket").exists)
-        _wait((self.folder / "port").exists)
+        wait_until((self.folder / "socket").exists, "the executor listens")
+        wait_until((self.folder / "port").exists, "the runner listens")
         self.http = httpx.Client(
             base_url=f"http://127.0.0.1:{(self.folder / 'port').read_text().strip()}",
             headers={"Authorization": f"Bearer {self._token}"},
             trust_env=False,
-            timeout=120,
+            timeout=ceiling(),
         )
         return self
 
@@ -56,7 +57,7 @@ class WorkspaceStage:
 
     def run(self, command: str) -> dict[str, Any]:
         """Run a command, and return its end."""
-        body = {"id": secrets.token_hex(8), "command": command, "timeout_seconds": 120}
+        body = {"id": secrets.token_hex(8), "command": command, "timeout_seconds": 3600}
         answer = self.http.post("/v1/exec", json=body)
         end: dict[str, Any] = json.loads(answer.text.splitlines()[-1])["end"]
         return end
@@ -70,11 +71,3 @@ class WorkspaceStage:
         process = subprocess.Popen([sys.executable, *words], cwd=self.folder, env={**os.environ})
         self._processes.append(process)
         return process
-
-
-def _wait(condition: Any) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError("the runner did not start")
-        time.sleep(0.01)
