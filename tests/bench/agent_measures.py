@@ -57,7 +57,9 @@ async def start(stage: Stage, *, rounds: int = 5) -> list[Row]:
     ]
 
 
-async def rates(stage: Stage, *, rounds: int = 3, seconds: float = 2.0) -> list[Row]:
+async def rates(
+    stage: Stage, *, rounds: int = 3, seconds: float = 2.0, concurrency: Collection[int] = (1, 16)
+) -> list[Row]:
     """Measure the requests per second of both servers, interleaved.
 
     The figure in memory is an upper bound of the figure on disk for any disk.
@@ -72,7 +74,8 @@ async def rates(stage: Stage, *, rounds: int = 3, seconds: float = 2.0) -> list[
         ("task of 4 events in memory", "task", False, (2.0, 2.5)),
         ("task of 4 events on disk", "task", True, (8.0, 20.0)),
     ):
-        for at_once, bar in zip((1, 16), bars, strict=True):
+        for at_once in concurrency:
+            bar = bars[at_once > 1]
             servers = stage.mine(durable=durable), stage.theirs(durable=durable)
             mine, theirs = await _alternate(servers, text, at_once, rounds=rounds, seconds=seconds)
             auth = ", auth on" if text == "reply" else ""
@@ -288,7 +291,7 @@ async def hostile(stage: Stage, *, names: Collection[str] = tuple(ABUSES)) -> li
 
 PARTS = {
     "start": Part(start, {"rounds": 1}),
-    "rates": Part(rates, {"rounds": 1, "seconds": 0.3}),
+    "rates": Part(rates, {"rounds": 1, "seconds": 0.3, "concurrency": (16,)}),
     "chunks": Part(chunks, {"number": 200}),
     "memory": Part(memory, {"parked": 50, "ended": 50}),
     "requests": Part(requests, {"number": 400}),

@@ -16,7 +16,6 @@ from e2e.cluster import binaries
 from e2e.cluster.__main__ import CANNOT_RUN
 from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.parts import CONTROL_PLANE
-from e2e.cluster.parts import PARTS as PROGRAMS
 from e2e.cluster.run_folder import run_folder
 from tests.bench.operator_measures import PARTS
 from tests.bench.parts import Report, make_parser
@@ -51,7 +50,7 @@ def _obstacle(*, may_build: bool) -> str | None:
     """Return the reason why there can be no control plane."""
     if may_build:
         return binaries.obstacle(_NEEDED)
-    missing = [name for name in _NEEDED if not binaries.find(PROGRAMS[name])]
+    missing = binaries.missing_programs(_NEEDED)
     return f"python -m e2e.cluster binaries builds {', '.join(missing)}" if missing else None
 
 

@@ -191,15 +191,15 @@ async def floor(stage: Stage, *, agents: int = 1000, many: int = 10_000) -> list
     return [Row(name, whole["seconds"], "s", reference=few["seconds"], is_reference=True)]
 
 
-async def rest(stage: Stage, *, least: int = 500) -> list[Row]:
+async def rest(stage: Stage, *, least: int = 500, resync: int = 8) -> list[Row]:
     """Measure a resync without changes, a restart, and a restart with an edit while the operator works through its
     backlog.
 
-    The operator caches at least this many Agents.
+    The operator caches at least this many Agents. `resync` is the number of seconds between two resyncs.
     """
     objects = await _cached(stage, least)
     shares = objects / 5000
-    resyncing = stage.operator("resync", FLEETWRIGHT_RESYNC_SECONDS="8")
+    resyncing = stage.operator("resync", FLEETWRIGHT_RESYNC_SECONDS=str(resync))
     await resyncing.started()
     passes = await resyncing.total("fleetwright_reconcile_total") + 2 * objects / _CHILDREN
     await _until(lambda: _passed(resyncing, passes), pause=1.0)
@@ -234,7 +234,7 @@ async def rest(stage: Stage, *, least: int = 500) -> list[Row]:
     ]  # fmt: skip
 
 
-async def asleep(stage: Stage, *, agents: int = 1000) -> list[Row]:
+async def asleep(stage: Stage, *, agents: int = 1000, resync: int = 8, quiet: float = 10.0) -> list[Row]:
     """Measure the writes of two resyncs and of a restart in a fleet of which half sleeps."""
     where = {"FLEETWRIGHT_NAMESPACES": ASLEEP, **_GATEWAY}
     names = [f"sleeper-{number:04}" for number in range(agents)]
@@ -247,11 +247,11 @@ async def asleep(stage: Stage, *, agents: int = 1000) -> list[Row]:
         await stage.client.merge("Deployment", ASLEEP, name, {"spec": {"replicas": 0}})
         await stage.client.merge("Agent", ASLEEP, name, {"status": {"sleep": _SLEEP}}, subresource="/status")
 
-    resyncing = stage.operator("asleep", **where, FLEETWRIGHT_RESYNC_SECONDS="8")
+    resyncing = stage.operator("asleep", **where, FLEETWRIGHT_RESYNC_SECONDS=str(resync))
     await resyncing.started()
     await _until(lambda: _sleeping(stage, agents // 2), pause=0.5)
     # The operator spreads its Events over time. They belong to the transition, and not to the rest after it.
-    await _until(lambda: _writes_nothing(resyncing), pause=0.5)
+    await _until(lambda: _writes_nothing(resyncing, seconds=quiet), pause=0.5)
     before = await resyncing.total("fleetwright_api_writes_total")
     passes = await resyncing.total("fleetwright_reconcile_total") + 2 * agents
     await _until(lambda: _passed(resyncing, passes), pause=1.0)
@@ -366,7 +366,7 @@ async def _at_rest(operator: OperatorProcess) -> bool:
     return (await operator.metrics())["fleetwright_queue_depth"] == 0
 
 
-async def _writes_nothing(operator: OperatorProcess, *, seconds: float = 10.0) -> bool:
+async def _writes_nothing(operator: OperatorProcess, *, seconds: float) -> bool:
     before = await operator.total("fleetwright_api_writes_total")
     await asyncio.sleep(seconds)
     return await _at_rest(operator) and await operator.total("fleetwright_api_writes_total") == before
@@ -415,8 +415,8 @@ PARTS = {
     "latency": Part(latency, {"agents": 3, "pairs": 1}),
     "burst": Part(burst, {"agents": 4, "many": 8}),
     "floor": Part(floor, {"agents": 4, "many": 8}),
-    "rest": Part(rest, {"least": 20}),
-    "asleep": Part(asleep, {"agents": 4}),
+    "rest": Part(rest, {"least": 20, "resync": 2}),
+    "asleep": Part(asleep, {"agents": 4, "resync": 2, "quiet": 2.0}),
     "failover": Part(failover, {"agents": 2}),
     "churn": Part(churn, {"seconds": 1.0, "agents": 2}),
 }
