@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
 
-.PHONY: help env demo test test-cluster test-all check lint types layers unit process controlplane faults sweep walk bench-operator bench-agent bench-turn bench-compaction bench-gateway bench-terminal bench-workspace bench-wake bench-smoke cluster up down status format generated pictures krew krew-archives locks clean
+.PHONY: help env demo test test-cluster test-all check lint types layers unit process controlplane faults sweep walk bench-operator bench-agent bench-turn bench-compaction bench-gateway bench-terminal bench-workspace bench-wake bench-smoke bench-compare cluster up down status format generated pictures krew krew-archives locks clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -21,60 +21,6 @@ test: env ## Run all tests that need no Kubernetes, in about eight minutes
 	@$(PYTHON) -m tests.rings test
 
 test-cluster: env ## Run the gate's tests with Kubernetes: operator, faults and core scenarios; builds Kubernetes the first time
-	@$(PYTHON) -m tests.rings test-cluster
-
-test-all: env ## Run everything, in its longest form (RESUME=1 skips rings that are green on this tree)
-	@RESUME=$(RESUME) $(PYTHON) -m tests.rings test-all
-
-check: env ## Check lint, types and layers, and run the unit tests, in about two minutes
-	@$(PYTHON) -m tests.rings check
-
-unit: env ## Run the tests that start no process and open no socket
-	@$(PYTHON) -m tests.rings unit
-
-process: env ## Run the tests that start processes or open sockets, without a control plane
-	@$(PYTHON) -m tests.rings process commands
-
-controlplane: env ## Test the operator against a real control plane
-	@$(PYTHON) -m tests.rings controlplane
-
-faults: env ## Test the operator during long faults of a real control plane
-	@$(PYTHON) -m tests.rings faults
-
-sweep: env ## Inject every fault at every write and event of the operator (SHARE=0.1 for a tenth of them)
-	@$(PYTHON) -m e2e.faults $(if $(SHARE),--share $(SHARE))
-
-walk: env ## Set, change, unset and restore every property of every kind (SEED=… repeats a walk)
-	@$(PYTHON) -m e2e.walk $(if $(SEED),--seed $(SEED))
-
-bench-operator: env ## Benchmark the operator against a plain client (PARTS=latency,burst,… for some; MANY=0 without the large burst)
-	@$(PYTHON) -m tests.bench.operator_bench $(if $(PARTS),--parts $(PARTS)) $(if $(MANY),--many $(MANY))
-
-bench-agent: env ## Benchmark the agent's server against the a2a-sdk's own server (PARTS=start,rates,… for some)
-	@$(PYTHON) -m tests.bench.agent_bench $(if $(PARTS),--parts $(PARTS))
-
-bench-turn: env ## Benchmark the overhead of a turn besides its model: durability, recall, first token, prompt, compaction, memory, long answers (PARTS=durable,… for some)
-	@$(PYTHON) -m tests.bench.turn_bench $(if $(PARTS),--parts $(PARTS))
-
-bench-compaction: env ## Compare compaction with LangChain's and deepagents' on the same fixtures (PARTS=facts,… for some, QUICK=1 for small samples, SEED=… for others)
-	@$(PYTHON) -m tests.bench.compaction_bench $(if $(PARTS),--parts $(PARTS)) $(if $(QUICK),--quick) $(if $(SEED),--seed $(SEED))
-
-bench-gateway: env ## Benchmark the gateway in front of an agent beside direct calls (PARTS=latency,… for some)
-	@$(PYTHON) -m tests.bench.gateway_bench $(if $(PARTS),--parts $(PARTS))
-
-bench-terminal: env ## Benchmark fleetwright chat while text streams: bytes, echo of keys, processor, memory, start (PARTS=stream,… for some)
-	@$(PYTHON) -m tests.bench.terminal_bench $(if $(PARTS),--parts $(PARTS))
-
-bench-workspace: env ## Benchmark the runner of a workspace beside the same work in one process (PARTS=memory,… for some)
-	@$(PYTHON) -m tests.bench.workspace_bench $(if $(PARTS),--parts $(PARTS))
-
-bench-wake: env ## Benchmark wakes, approvals and withdrawn permissions on the local cluster (PARTS=wake,approvals,withdrawal; TIMES=30)
-	@$(PYTHON) -m tests.bench.wake_bench $(if $(PARTS),--parts $(PARTS)) $(if $(TIMES),--times $(TIMES))
-
-bench-smoke: env ## Run the smallest form of each benchmark once, for its correctness (BENCHES="agent turn" for some)
-	@$(PYTHON) -m tests.bench.smoke $(BENCHES)
-
-cluster: env ## Run the gate's tests with Kubernetes: operator, faults and core scenarios; builds Kubernetes the first time
 	@$(PYTHON) -m tests.rings test-cluster
 
 test-all: env ## Run everything, in its longest form (RESUME=1 skips rings that are green on this tree)
