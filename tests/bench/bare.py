@@ -10,13 +10,14 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from e2e.control_plane.client import APPLY, Client, path_of
 from e2e.faults.flows import agent
 from tests.bench.recording import Write, load
 
 
-async def main(order: dict) -> dict:
+async def main(order: dict[str, Any]) -> dict[str, Any]:
     writes = load(Path(order["writes"]))
     ca = Path(order["ca"])
     async with Client(order["server"], order["token"], ca, connections=order["connections"]) as client:
@@ -25,7 +26,7 @@ async def main(order: dict) -> dict:
         return await agents(client, writes, order)
 
 
-async def agents(client: Client, writes: list[Write], order: dict) -> dict:
+async def agents(client: Client, writes: list[Write], order: dict[str, Any]) -> dict[str, Any]:
     """Create Agents and their children: at `rate` a second, or all at once if it is 0."""
     took: list[float] = []
     deployed: list[float] = []
@@ -63,7 +64,7 @@ async def _agent(client: Client, writes: list[Write], space: str, name: str) -> 
     return time.monotonic() - began, deployed
 
 
-async def ceiling(client: Client, space: str, number: int, at_once: int) -> dict:
+async def ceiling(client: Client, space: str, number: int, at_once: int) -> dict[str, Any]:
     """Return how many small applies a second this client can make."""
     gate = asyncio.Semaphore(at_once)
 

@@ -103,7 +103,7 @@ def to_lines(comparisons: Iterable[Comparison]) -> list[tuple[str, ...]]:
     """Return the table as lines of cells."""
     return [
         (
-            f"{each.key.bench}:{each.key.part}  {each.key.name}",
+            f"{each.key.bench}:{each.key.part}  {_label(each.key.name)}",
             _range(each.base, each.unit),
             _range(each.head, each.unit),
             "" if each.ratio is None else f"{each.ratio:.2f}",
@@ -111,6 +111,12 @@ def to_lines(comparisons: Iterable[Comparison]) -> list[tuple[str, ...]]:
         )
         for each in comparisons
     ]
+
+
+def _label(name: str) -> str:
+    """Return a short name. A row that continues another follows it."""
+    _, continues, rest = name.rpartition(" … ")
+    return f"… {rest}" if continues else name
 
 
 def _range(values: Sequence[float], unit: str) -> str:

@@ -7,7 +7,8 @@ import asyncio
 import signal
 import statistics
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from e2e.cluster.progress import CannotRun
 from e2e.control_plane.process import OperatorProcess
@@ -337,8 +338,8 @@ async def _swept(stage: Stage, prefix: str) -> bool:
     return clean
 
 
-def _is_of(item: dict, prefix: str) -> bool:
-    return item["metadata"].get("labels", {}).get("fleetwright.dev/agent", "").startswith(prefix)
+def _is_of(item: Mapping[str, Any], prefix: str) -> bool:
+    return str(item["metadata"].get("labels", {}).get("fleetwright.dev/agent", "")).startswith(prefix)
 
 
 async def _sleeping(stage: Stage, wanted: int) -> bool:

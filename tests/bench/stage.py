@@ -70,9 +70,9 @@ class Stage:
 
     def operator(self, name: str, **environment: str) -> OperatorProcess:
         """Start an operator. It ends with the stage at the latest."""
-        where = {"server": self.plane.server, "ca": self.plane.ca}
         process = OperatorProcess(
-            self.folder / name, self.installation, environment={**_QUIET, **environment}, **where
+            self.folder / name, self.installation, server=self.plane.server, ca=self.plane.ca,
+            environment={**_QUIET, **environment},
         )  # fmt: skip
         self._operators.append(process)
         return process

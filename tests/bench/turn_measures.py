@@ -62,7 +62,7 @@ class Took:
     """Processor time of all threads, in seconds."""
 
 
-async def durable(_: Path, *, rounds: int = 3, turns: int = 200) -> list[Row]:
+async def durable(folder: Path, *, rounds: int = 3, turns: int = 200) -> list[Row]:
     """Measure turns with one tool, which are two calls of a model that takes no time, with each loop in turn.
 
     The cost of durability is the difference to the same turn without it. The bare loop shows the rest of the turn. The
@@ -74,7 +74,12 @@ async def durable(_: Path, *, rounds: int = 3, turns: int = 200) -> list[Row]:
             measured.append([])
         floors = {name: loops.Bare(saver=saver()) for name, saver in loops.FLOORS.items()}
         async with loops.ours(lasting=True) as ours, loops.ours(lasting=False) as forgetful:
-            playing = {_OURS: ours, _FORGETFUL: forgetful, _BARE: loops.Bare(), **floors}
+            playing: dict[str, loops.Ours | loops.Bare] = {
+                _OURS: ours,
+                _FORGETFUL: forgetful,
+                _BARE: loops.Bare(),
+                **floors,
+            }
             for _ in range(turns):
                 for name, loop in playing.items():
                     took[name][-1].append(await _timed(loop))
@@ -87,7 +92,7 @@ async def durable(_: Path, *, rounds: int = 3, turns: int = 200) -> list[Row]:
 
 def _at(took: dict[str, list[list[Took]]], turn: str, last: int) -> list[Row]:
     wall = {name: _median_ms(rounds, last) for name, rounds in took.items()}
-    cpu = {name: _median_ms(rounds, last, of="cpu") for name, rounds in took.items()}
+    cpu = {name: _near(rounds, last).cpu * 1000 for name, rounds in took.items()}
     return [
         Row(f"{_OURS}, at turn {turn}, beside the one in memory", wall[_OURS], "ms", reference=wall[_FORGETFUL]),
         Row(f"… {_FORGETFUL}", wall[_FORGETFUL], "ms"),
@@ -107,8 +112,13 @@ async def _timed(loop: loops.Ours | loops.Bare) -> Took:
     return Took(time.perf_counter() - began, time.process_time() - worked)
 
 
-def _median_ms(rounds: list[list[Took]], last: int, of: str = "wall") -> float:
-    return statistics.median(getattr(taken, of) for took in rounds for taken in took[last - _NEAR : last]) * 1000
+def _median_ms(rounds: list[list[Took]], last: int) -> float:
+    return _near(rounds, last).wall * 1000
+
+
+def _near(rounds: list[list[Took]], last: int) -> Took:
+    """Return the median of the turns before this one."""
+    return _median_of([taken for took in rounds for taken in took[last - _NEAR : last]])
 
 
 def _commit_ms() -> float:

@@ -78,14 +78,14 @@ def test_row_and_its_reference_are_read_from_the_figures_of_a_benchmark(tmp_path
 
 
 def test_table_of_two_commits():
-    new = RowKey("agent", "rates", "new")
+    new = RowKey("agent", "rates", "requests … p99")
     requests = [Figure(value, "/s", higher_is_better=True, is_reference=False) for value in (10, 12, 11, 5, 6, 5.5)]
     added = Figure(1.0, "", higher_is_better=False, is_reference=False)
     base, head = [{KEY: each} for each in requests[:3]], [{KEY: each, new: added} for each in requests[3:]]
     comparisons = compare(base, head)
     assert to_lines(comparisons) == [
         ("agent:rates  requests", "11 /s [10–12]", "5.5 /s [5–6]", "0.50", "worse"),
-        ("agent:rates  new", "", "1 [1–1]", "", "one commit only"),
+        ("agent:rates  … p99", "", "1 [1–1]", "", "one commit only"),
     ]
     assert summarise(comparisons) == "1 rows, 1 worse, 0 better"
 

@@ -106,7 +106,7 @@ async def corrections(open_system: Open, *, quick: bool = False, seed: int = SEE
     for name in ("extractive", "lossy"):
         for passes in (1, 3):
             # The time grows with the square of the conversation's length.
-            size = {"turns": 200, "each": 1, "others": 180} if quick else {}
+            size: dict[str, Any] = {"turns": 200, "each": 1, "others": 180} if quick else {}
             conversation, pairs = corpus.corrected(seed, **size)
             setting = Setting(messages=(conversation.messages - 20) // passes + 18)
             script = Script(conversation, Provider(), _faithful(name, seed, summarisers.LIMIT))
@@ -184,7 +184,7 @@ async def histories(open_system: Open, *, quick: bool = False, seed: int = SEED)
             await system.play()
         wrong += script.wrong
         prompts += script.provider.calls
-    return {"prompts": prompts} | {name: wrong[name] for name in ("orphans", "lost requests", "lost rules")}
+    return {"prompts": prompts, **{name: wrong[name] for name in ("orphans", "lost requests", "lost rules")}}
 
 
 async def bad(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:

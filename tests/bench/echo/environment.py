@@ -23,8 +23,8 @@ def python_of(name: str) -> Path:
     with exclusive(cache() / "locks" / folder.name, Progress()):
         if not (folder / ".installed").exists():
             uv = str(uv_folder() / "uv")
-            subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, folder], check=True)
-            sync = [uv, "pip", "sync", "--quiet", "--compile-bytecode", "--python", folder, "--require-hashes", lock]
-            subprocess.run(sync, check=True)
+            subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)], check=True)
+            sync = [uv, "pip", "sync", "--quiet", "--compile-bytecode", "--python", str(folder)]
+            subprocess.run([*sync, "--require-hashes", str(lock)], check=True)
             (folder / ".installed").touch()
     return folder / "bin/python"

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from tests.bench.parts import Part
@@ -115,7 +116,11 @@ def _fill(chat: MeasuredPty, turns: int) -> None:
     for turn in range(turns):
         start = len(chat.output)
         chat.type(f"turn{turn}x\r")
-        chat.until(lambda start=start, turn=turn: f"answer to turn{turn}x" in chat.plain(start))
+        chat.until(partial(_has_answered, chat, start, turn))
+
+
+def _has_answered(chat: MeasuredPty, start: int, turn: int) -> bool:
+    return f"answer to turn{turn}x" in chat.plain(start)
 
 
 def _command(url: str) -> list[str]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import IO, Any
 
 from e2e.scenarios.fleet import agent
@@ -172,12 +173,12 @@ def approvals(client: GatewayClient, *, times: int) -> list[Row]:
             task = client.call("asking", "SendMessage", {"message": _load_skill()})["task"]
             asked = time.monotonic()
             assert task["status"]["state"] == _WAITS, task
-            fleet.until(lambda task=task: task["id"] in seen, "the approval exists")
+            fleet.until(partial(seen.__contains__, task["id"]), "the approval exists")
             appeared.append(seen[task["id"]] - asked)
             name = approval_of(fleet, task["id"])["metadata"]["name"]
             assert decide(fleet, name, PERSON, "Approved").returncode == 0
             decided = time.monotonic()
-            fleet.until(lambda task=task: not _waits(client, task), "the decision arrives", pause=0.02)
+            fleet.until(partial(_has_continued, client, task), "the decision arrives", pause=0.02)
             arrived.append(time.monotonic() - decided)
     return [
         Row("task waits to Approval exists, p95", _p95(appeared), "s", 5.0),
@@ -185,8 +186,8 @@ def approvals(client: GatewayClient, *, times: int) -> list[Row]:
     ]
 
 
-def _waits(client: GatewayClient, task: Mapping[str, Any]) -> bool:
-    return bool(client.call("asking", "GetTask", {"id": task["id"]})["status"]["state"] == _WAITS)
+def _has_continued(client: GatewayClient, task: Mapping[str, Any]) -> bool:
+    return bool(client.call("asking", "GetTask", {"id": task["id"]})["status"]["state"] != _WAITS)
 
 
 def _load_skill() -> dict[str, Any]:
