@@ -17,7 +17,6 @@ from tests.support.machine import ceiling
 
 _AS_SHIPPED = """
 import runpy, sys
-from tests.support.machine import ceiling
 sys.modules["kubernetes"] = None
 runpy.run_module("fleetwright_operator", run_name="__main__", alter_sys=True)
 """
