@@ -10,6 +10,7 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from enum import Enum
+from functools import cache
 from http import HTTPStatus
 from typing import cast
 
@@ -182,15 +183,22 @@ def header_values(server: McpServer, layout: Layout) -> dict[str, str]:
 
 
 def _trust(server: McpServer, layout: Layout) -> ssl.SSLContext:
+    if server.ca_file is None:
+        return _system_authorities()
     context = ssl.create_default_context()
-    if server.ca_file is not None:
-        try:
-            context.load_verify_locations(cafile=layout.secret(server.ca_file))
-        except (OSError, ValueError):
-            raise McpUnreachable(
-                f"cannot be trusted: {server.ca_file} holds no certificate", arrival=Arrival.NONE
-            ) from None
+    try:
+        context.load_verify_locations(cafile=layout.secret(server.ca_file))
+    except (OSError, ValueError):
+        raise McpUnreachable(
+            f"cannot be trusted: {server.ca_file} holds no certificate", arrival=Arrival.NONE
+        ) from None
     return context
+
+
+@cache
+def _system_authorities() -> ssl.SSLContext:
+    """Return the trust store of the system, loaded once because that takes tens of milliseconds."""
+    return ssl.create_default_context()
 
 
 def _identity(request: httpx.Request) -> int | None:
