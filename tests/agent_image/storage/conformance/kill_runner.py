@@ -1,7 +1,7 @@
-"""Runs a unit of work again and again, and kills the process before each of its statements.
+"""Runs each unit of work again and again, and kills the process before each of its statements.
 
-Each run is a forked process on a copy of the same files. The program prints the state that a new process finds after
-each run, as JSON, in the order of the statements. The last run ends without a kill.
+Each run is a forked process on a copy of the same files. For each unit, the program prints the states that a new
+process finds after the runs, as JSON, in the order of the statements. The last run of a unit ends without a kill.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.agent_image.storage.conformance.conftest import SettableClock, close, sqlite
-from tests.agent_image.storage.conformance.units_of_work import UNITS, Step
+from tests.agent_image.storage.conformance.units_of_work import UNITS, Step, UnitOfWork
 
 
 class Killer:
@@ -64,8 +64,16 @@ def forked(folder: Path, step: Step, killer: Killer, *, kill_at: int | None = No
     return status != 0, json.loads(answer.read_text()) if status == 0 else None
 
 
-def main() -> None:
-    unit, folder, killer = UNITS[sys.argv[1]], Path(sys.argv[2]), Killer()
+def import_modules(folder: Path, unit: UnitOfWork, killer: Killer) -> None:
+    """Carry out a unit in this process, so that its forks need not import what it uses."""
+    for step in (unit.before, unit.work, unit.state):
+        asyncio.run(carried_out(folder, step, killer))
+
+
+def states_after_kills(folder: Path, unit: UnitOfWork, killer: Killer) -> list[Any]:
+    for name in ("imports", "first"):
+        (folder / name).mkdir(parents=True)
+    import_modules(folder / "imports", unit, killer)
     forked(folder / "first", unit.before, killer)
     states, killed, statement = [], True, 0
     while killed:
@@ -74,6 +82,12 @@ def main() -> None:
         shutil.copytree(folder / "first", copy)
         killed, _ = forked(copy, unit.work, killer, kill_at=statement)
         states.append(forked(copy, unit.state, killer)[1])
+    return states
+
+
+def main() -> None:
+    folder, killer = Path(sys.argv[1]), Killer()
+    states = {name: states_after_kills(folder / name, unit, killer) for name, unit in UNITS.items()}
     print(json.dumps(states))  # noqa: T201 - the output of the program
 
 
