@@ -25,6 +25,9 @@ from tests.controlplane.conftest import SYSTEM, Operator, Space
 from tests.controlplane.test_gateway import Process, account_token, gated, gateway  # noqa: F401 - fixtures
 from tests.controlplane.waking_node import WakingNode
 
+pytestmark = pytest.mark.exhaustive
+"""The gate contains the faults of the wake patch, and the sweep kills the operator at each write of a wake."""
+
 COMPLETED = "TASK_STATE_COMPLETED"
 WAKE = "fleetwright.dev/wake"
 MERGE = "application/merge-patch+json"
