@@ -24,6 +24,7 @@ from e2e.cluster.paths import cache
 from e2e.cluster.uv import folder as uv_folder
 from google.protobuf.json_format import ParseDict
 from tests.agent_image.plain import NO_TLS
+from tests.support.agent.preloaded import Preloaded
 
 from fleetwright_a2a.http.timeouts import TimeoutProtocol
 from fleetwright_agent.app import create_app
@@ -266,6 +267,13 @@ async def open_door(process_ring: None, mounted: Mounted) -> AsyncIterator[Open]
         server.should_exit = True
         await serving
         await app.aclose()
+
+
+@pytest.fixture(scope="session")
+def preloaded(process_ring: None) -> Iterator[Preloaded]:
+    """The process from which agents and commands are forked. It ends with the last test."""
+    with Preloaded() as started:
+        yield started
 
 
 @pytest.fixture

@@ -3,13 +3,14 @@
 import asyncio
 import json
 import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
+from tests.support.agent.preloaded import Preloaded
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.audit.verification import verify
@@ -167,17 +168,17 @@ async def filled(layout: Any) -> None:
     await skills.aclose()
 
 
-def curate(mounted: Any, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fleetwright_agent", "curate", "--root", str(mounted.layout.root), *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+@pytest.fixture
+def curate(preloaded: Preloaded, mounted: Any) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return a function that runs the command `curate` with options on the mounted files."""
+    return partial(preloaded.run, "curate", "--root", str(mounted.layout.root))
 
 
-@pytest.mark.process
-async def test_curate_command_dry_run_previews_the_run(mounted, documents):
+async def test_curate_command_dry_run_previews_the_run(curate, mounted, documents):
     mounted.write(mounted.layout.config_file, documents(**LEARNING))
     await filled(mounted.layout)
     for options, dry in ((("--dry-run",), True), (("--dry-run",), True), ((), False)):
-        done = await asyncio.to_thread(curate, mounted, *options)
+        done = await asyncio.to_thread(curate, *options)
         assert done.returncode == 0, done.stderr
         owner, sums = map(json.loads, done.stdout.splitlines())
         assert owner["owner"] == "client:a"
@@ -188,13 +189,12 @@ async def test_curate_command_dry_run_previews_the_run(mounted, documents):
     assert (json.loads(line)["event"], json.loads(line)["by"]) == ("skills_curated", "command")
 
 
-@pytest.mark.process
-async def test_curate_command_refuses_agent_without_learned_skills(mounted):
-    done = await asyncio.to_thread(curate, mounted)
+async def test_curate_command_refuses_agent_without_learned_skills(curate):
+    done = await asyncio.to_thread(curate)
     assert (done.returncode, "memory.skills.enabled" in done.stderr) == (2, True)
 
 
-async def test_curator_schedule_and_command_share_one_audit_trail(mounted, documents, open_door, tmp_path):
+async def test_curator_schedule_and_command_share_one_audit_trail(curate, mounted, documents, open_door):
     """The agent keeps serving, and writes its own audit records before and after the command's record."""
     mounted.write(mounted.layout.config_file, documents(**LEARNING))
     await filled(mounted.layout)
@@ -208,7 +208,7 @@ async def test_curator_schedule_and_command_share_one_audit_trail(mounted, docum
     async with asyncio.timeout(100):
         while not await lines():  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.02)
-    done = await asyncio.to_thread(curate, mounted)
+    done = await asyncio.to_thread(curate)
     assert done.returncode == 0, done.stderr
     async with door.ops() as http, asyncio.timeout(100):
         while (await http.get("/status")).json()["audit"]["lines"] != 2:  # noqa: ASYNC110 - it looks from outside

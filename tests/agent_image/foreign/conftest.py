@@ -2,9 +2,7 @@
 
 import os
 import shutil
-import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +10,8 @@ from typing import Any
 
 import pytest
 from e2e.cluster.ports import free_port
+from tests.support.programs import is_listening
+from tests.support.waiting import wait_until
 
 NPM = Path(__file__).with_name("npm")
 
@@ -77,14 +77,8 @@ def _starting() -> Iterator[Callable[..., tuple[subprocess.Popen[bytes], int]]]:
         words = [word.replace("$(PORT)", str(port)) for word in command]
         process = subprocess.Popen(words, env={**os.environ, "PORT": str(port), **environment})
         running.append(process)
-        deadline = time.monotonic() + 200
-        while process.poll() is None and time.monotonic() < deadline:
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                return process, port
-            except OSError:
-                time.sleep(0.05)
-        pytest.fail(f"{command[0]} does not listen; exit code {process.poll()}")
+        wait_until(lambda: is_listening(process, port), f"{command[0]} listens")
+        return process, port
 
     yield run
     for process in running:

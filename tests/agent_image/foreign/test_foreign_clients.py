@@ -12,13 +12,15 @@ import re
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from e2e.cluster.ports import free_port
+from tests.support.agent import steered_agent
+from tests.support.machine import ceiling
+from tests.support.waiting import wait_until
 
 from fleetwright_api.spec.agent import parse_agent
 from fleetwright_api.spec.encoder import encode
@@ -35,7 +37,6 @@ pytestmark = pytest.mark.starts_first
 
 CLIENTS = Path(__file__).with_name("clients")
 ROOT = Path(__file__).parents[3]
-PROGRAM = Path(__file__).parents[1] / "server/agent_process.py"
 TOKEN = "token-of-default"
 SEEN = {
     "card": "echo",
@@ -115,13 +116,12 @@ class Receiver:
 
     def ended(self, name):
         """Wait for a notification of a completed task at that path, and return its token and body."""
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            for token, body in self.heard.get(f"/{name}", []):
-                if "completed" in json.dumps(body).lower():
-                    return token, body
-            time.sleep(0.05)
-        return pytest.fail(f"nothing of an end was pushed to {name}: {self.heard}")
+
+        def find():
+            notifications = list(self.heard.get(f"/{name}", []))
+            return next((each for each in notifications if "completed" in json.dumps(each[1]).lower()), None)
+
+        return wait_until(find, f"{name} is notified of the end of a task", shown=lambda: self.heard)
 
 
 @pytest.fixture(scope="session")
@@ -167,7 +167,7 @@ def _started(tmp_path_factory, start_for_all, receiver, view):
     root = tmp_path_factory.mktemp("agent")
     port = start_for_all(
         sys.executable,
-        str(PROGRAM),
+        steered_agent.__file__,
         str(root),
         "$(PORT)",
         "0",
@@ -278,7 +278,7 @@ def _write(file, text):
 
 
 def told(*command):
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=ceiling(), check=False)
     assert ended.returncode == 0, ended.stderr[-3000:]
     return json.loads(ended.stdout.splitlines()[-1])
 
@@ -307,6 +307,7 @@ def test_python_sdk_0_3_works_over_every_binding(agent, receiver, python_environ
     assert (token, pushed["kind"], pushed["status"]["state"]) == ("sesame", "task", "completed")
 
 
+@pytest.mark.exhaustive
 @BINDINGS
 def test_javascript_sdk_1_x_works_over_every_binding(agent, receiver, javascript_clients, binding):
     hook = f"javascript-1-{binding}-{agent.name}"
@@ -319,6 +320,7 @@ def test_javascript_sdk_1_x_works_over_every_binding(agent, receiver, javascript
     assert (token, pushed["task"]["status"]["state"]) == ("sesame", "TASK_STATE_COMPLETED")
 
 
+@pytest.mark.exhaustive
 @BINDINGS
 def test_javascript_sdk_0_3_works_over_every_binding(agent, receiver, javascript_clients, binding):
     hook = f"javascript-0.3-{binding}-{agent.name}"
@@ -355,6 +357,7 @@ def test_handwritten_0_1_client_works_with_an_agent_of_1_0(translated):
     assert seen == TRANSLATED | {"unknown": -32001, "ended": -32002}
 
 
+@pytest.mark.exhaustive
 def test_javascript_sdk_1_x_reads_the_card_of_translated_versions(translated, javascript_clients, receiver):
     words = [translated.url, translated.token, "JSONRPC", receiver.hook("javascript-1-newest"), translated.keys]
     seen = told("node", javascript_clients / "a2a_1.mjs", *words)
@@ -362,6 +365,7 @@ def test_javascript_sdk_1_x_reads_the_card_of_translated_versions(translated, ja
     assert seen == SINCE_1_0 | errors | {"card": "newest"}
 
 
+@pytest.mark.exhaustive
 def test_google_adk_remote_agent_works(agent, python_environment):
     seen = told(python_environment("adk-client") / "python", CLIENTS / "adk.py", agent.url, agent.token)
     unknown = seen.pop("unknown")

@@ -17,9 +17,9 @@ import pytest
 import uvicorn
 from e2e.cluster.ports import free_ports
 from mcp.server.fastmcp import FastMCP
-from tests.agent_image.life.preloaded import ForkedProcess, Preloaded
 from tests.agent_image.life.scripted_model import ScriptedModel
 from tests.agent_image.plain import NO_TLS
+from tests.support.agent.preloaded import ForkedProcess, Preloaded
 from tests.workspace.conftest import TOKEN, LocalWorkspace
 
 from fleetwright_a2a.extensions import TOOL_CALL
@@ -359,12 +359,6 @@ def peer(
             yield guest.by("agent:team/echo")
 
     return start
-
-
-@pytest.fixture(scope="session")
-def preloaded(process_ring: None) -> Iterator[Preloaded]:
-    with Preloaded() as started:
-        yield started
 
 
 @pytest.fixture

@@ -3,19 +3,19 @@
 import json
 import socket
 import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.agent.preloaded import Preloaded
 
-pytestmark = pytest.mark.process
+Probe = Callable[[], subprocess.CompletedProcess[str]]
 
 
-def probe(root: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fleetwright_agent", "probe", "agent", "--root", str(root)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+@pytest.fixture
+def probe(preloaded: Preloaded, mounted: Any) -> Probe:
+    """Return a function that runs the command on the mounted files."""
+    return lambda: preloaded.run("probe", "agent", "--root", str(mounted.layout.root))
 
 
 def with_key(mounted: Any, documents: Any, key: str | None) -> None:
@@ -27,21 +27,21 @@ def with_key(mounted: Any, documents: Any, key: str | None) -> None:
         file.write_text(key)
 
 
-def test_agent_probe_passes_without_reachable_dependencies(mounted: Any, documents: Any) -> None:
+def test_agent_probe_passes_without_reachable_dependencies(probe: Probe, mounted: Any, documents: Any) -> None:
     with_key(mounted, documents, "sk-secret")
-    ended = probe(mounted.layout.root)
+    ended = probe()
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout.splitlines()[-1]) == {"revision": "0123456789", "skills": 0, "mcpServers": 0}
     assert list(mounted.layout.memory.iterdir()) == [], "the probe leaves no memory behind"
     assert "sk-secret" not in ended.stdout + ended.stderr
 
 
-def test_agent_probe_leaves_the_workspace_alone(mounted: Any, documents: Any) -> None:
+def test_agent_probe_leaves_the_workspace_alone(probe: Probe, mounted: Any, documents: Any) -> None:
     """The preflight has no workspace of its own: it neither needs the runner nor calls it."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         mounted.write(mounted.layout.config_file, documents(workspace={"url": url}))
-        ended = probe(mounted.layout.root)
+        ended = probe()
         listener.setblocking(False)
         with pytest.raises(BlockingIOError):
             listener.accept()
@@ -98,10 +98,10 @@ FAULTS: list[Any] = [
 
 @pytest.mark.parametrize(("break_it", "says"), FAULTS)
 def test_agent_probe_refuses_an_unusable_agent_in_one_line(
-    mounted: Any, documents: Any, break_it: Callable[..., object], says: str
+    probe: Probe, mounted: Any, documents: Any, break_it: Callable[..., object], says: str
 ) -> None:
     break_it(mounted, documents)
-    ended = probe(mounted.layout.root)
+    ended = probe()
     assert ended.returncode == 2, ended.stderr
     assert says in ended.stderr.splitlines()[-1]
     assert ended.stdout == ""

@@ -19,19 +19,20 @@ import httpx
 import pytest
 from e2e.cluster.ports import free_ports
 from tests.agent_image.plain import NO_TLS
+from tests.support.agent import steered_agent
+from tests.support.agent.preloaded import STEERED_AGENT, ForkedProcess, Preloaded
 
 from fleetwright_agent.__main__ import last_words
 
 pytestmark = pytest.mark.starts_first
 
-PROGRAM = Path(__file__).with_name("agent_process.py")
 EXAMPLE = Path(__file__).parents[3] / "examples/foreign-executor"
 HEADERS = {"A2A-Version": "1.0", "Authorization": "Bearer token-of-default"}
 
 
 @dataclass
 class Agent:
-    process: asyncio.subprocess.Process
+    process: asyncio.subprocess.Process | ForkedProcess
     a2a: httpx.AsyncClient
     ops: httpx.AsyncClient
 
@@ -80,23 +81,34 @@ Start = Callable[[], Any]
 
 
 @pytest.fixture
-def start(process_ring: None, mounted: Any) -> Start:
+def start(preloaded: Preloaded, mounted: Any) -> Start:
     """Return a function that starts the agent on the mounted files, and kills it at the end if it still runs."""
 
-    @asynccontextmanager
-    async def of(
-        *, executor: str = "", prefix: Sequence[str] = (), ready: bool = True, program: Path = PROGRAM
-    ) -> AsyncIterator[Agent]:
-        """Start the agent; an executor requires the image's command, and the prefix is a command that runs it."""
-        ports = free_ports()
-        words = [str(program), str(mounted.layout.root), *map(str, ports)]
+    async def started(
+        ports: Sequence[int], executor: str, prefix: Sequence[str], program: Path | None
+    ) -> asyncio.subprocess.Process | ForkedProcess:
+        words = [str(mounted.layout.root), *map(str, ports)]
+        environment = {**os.environ, "PYTHONPATH": str(EXAMPLE)}
         if executor:
             _answers(executor, mounted)
             where = ["--root", str(mounted.layout.root), "--host", "127.0.0.1"]
-            words = ["-m", "fleetwright_agent", "serve", *where, "--port", str(ports[0]), "--ops-port", str(ports[1])]
-        process = await asyncio.create_subprocess_exec(
-            *prefix, sys.executable, *words, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(EXAMPLE)}
+            words = ["serve", *where, "--port", str(ports[0]), "--ops-port", str(ports[1])]
+            return preloaded.start(words, environment=environment)
+        if program is None and not prefix:
+            return preloaded.start(words, entry=STEERED_AGENT)
+        return await asyncio.create_subprocess_exec(
+            *(*prefix, sys.executable, str(program or steered_agent.__file__), *words),
+            stdout=subprocess.DEVNULL,
+            env=environment,
         )
+
+    @asynccontextmanager
+    async def of(
+        *, executor: str = "", prefix: Sequence[str] = (), ready: bool = True, program: Path | None = None
+    ) -> AsyncIterator[Agent]:
+        """Start the agent; an executor requires the image's command, and the prefix is a command that runs it."""
+        ports = free_ports()
+        process = await started(ports, executor, prefix, program)
         urls = [f"http://127.0.0.1:{port}" for port in ports]
         try:
             async with (
@@ -255,17 +267,6 @@ def _only_reachable(url: str, mounted: Any) -> None:
     mounted.write(mounted.layout.config_file, config | {"requireRoutableUrl": True})
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "fleetwright_agent", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-
-
-@pytest.mark.process
 @pytest.mark.parametrize(
     ("break_it", "line"),
     [
@@ -294,10 +295,10 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_serve_reports_invalid_mounts_in_one_line_with_code_2(
-    mounted: Any, break_it: Callable[[Any], object], line: str
+    preloaded: Preloaded, mounted: Any, break_it: Callable[[Any], object], line: str
 ) -> None:
     break_it(mounted)
-    ended = command(
+    ended = preloaded.run(
         "serve", "--root", str(mounted.layout.root), "--host", "127.0.0.1", "--port", "0", "--ops-port", "0"
     )
     assert ended.returncode == 2
@@ -305,11 +306,10 @@ def test_serve_reports_invalid_mounts_in_one_line_with_code_2(
     assert len(ended.stderr.splitlines()) == 1
 
 
-@pytest.mark.process
-def test_serve_reports_a_port_in_use_with_exit_code_2(mounted: Any) -> None:
+def test_serve_reports_a_port_in_use_with_exit_code_2(preloaded: Preloaded, mounted: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        ended = command("serve", "--root", str(mounted.layout.root), "--host", "127.0.0.1", "--port", port)
+        ended = preloaded.run("serve", "--root", str(mounted.layout.root), "--host", "127.0.0.1", "--port", port)
     assert ended.returncode == 2
     assert f"cannot listen on 127.0.0.1 port {port}" in ended.stderr
 
@@ -481,7 +481,6 @@ async def test_example_sdk_executor_is_served(start: Start, how: dict[str, Any])
         assert done["artifacts"][0]["parts"] == [{"text": "3d1: 1 + 1 + 1 = 3"}]
 
 
-@pytest.mark.process
 @pytest.mark.parametrize(
     "look",
     [
@@ -498,17 +497,12 @@ async def test_example_sdk_executor_is_served(start: Start, how: dict[str, Any])
         pytest.param("collections:OrderedDict", "is not an AgentExecutor", id="something else"),
     ],
 )
-async def test_unloadable_executor_is_named(mounted: Any, executor: str, says: str, look: tuple[str, ...]) -> None:
+def test_unloadable_executor_is_named(
+    preloaded: Preloaded, mounted: Any, executor: str, says: str, look: tuple[str, ...]
+) -> None:
     _answers(executor, mounted)
-    command = [sys.executable, "-m", "fleetwright_agent", *look, "--root", str(mounted.layout.root)]
-    ended = await asyncio.to_thread(
-        subprocess.run,
-        command,
-        env={**os.environ, "PYTHONPATH": str(EXAMPLE)},
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
+    environment = {**os.environ, "PYTHONPATH": str(EXAMPLE)}
+    ended = preloaded.run(*look, "--root", str(mounted.layout.root), environment=environment)
     assert ended.returncode == 2
     assert says in ended.stderr
     assert "Traceback" not in ended.stderr

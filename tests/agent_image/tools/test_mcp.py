@@ -3,7 +3,6 @@
 import asyncio
 import json
 import socket
-import sys
 from contextlib import asynccontextmanager, contextmanager
 
 import anyio
@@ -223,14 +222,12 @@ async def test_r6_silent_server_is_retried_after_a_pause():
                 assert await _names(connection) == ["s__a"]
 
 
-async def test_mcp_probe_counts_all_tools_and_lists_up_to_the_limit():
+async def test_mcp_probe_counts_all_tools_and_lists_up_to_the_limit(preloaded):
     names = [f"tool-{number:03}".ljust(128, "x") for number in range(600)]
     async with _serving(Tools(*names, page=100)) as port:
         entry = json.dumps({"name": "s", "url": f"http://127.0.0.1:{port}/mcp/"})
-        command = [sys.executable, "-m", "fleetwright_agent", "probe", "mcp", entry]
-        probe = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-        said, _ = await asyncio.wait_for(probe.communicate(), timeout=200)
-    report = json.loads(said.splitlines()[-1])
+        ended = await asyncio.to_thread(preloaded.run, "probe", "mcp", entry)
+    report = json.loads(ended.stdout.splitlines()[-1])
     assert (report["offered"], [tool["name"] for tool in report["tools"]]) == (600, names[:256])
 
 

@@ -4,8 +4,6 @@ import asyncio
 import base64
 import itertools
 import json
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -20,12 +18,12 @@ import pytest
 from a2a.types.a2a_pb2 import Artifact, Part, TaskArtifactUpdateEvent, TaskState
 from e2e.cluster.ports import free_ports
 from tests.agent_image.plain import NO_TLS
+from tests.support.agent.preloaded import STEERED_AGENT, ForkedProcess, Preloaded
 
 from fleetwright_a2a.task_events import Event, agent_message, status_event
 from fleetwright_agent.protocol.termination_reasons import Termination
 from fleetwright_agent.server.executors.port import Emit, TaskJob
 
-PROGRAM = Path(__file__).parents[1] / "agent_process.py"
 AT_NS = 1_743_612_809_301_828_000
 
 
@@ -134,7 +132,7 @@ AUTHORIZED = {"Authorization": "Bearer token-of-default"}
 class RunningAgent:
     """A running agent process with tasks in every state, and its log."""
 
-    process: subprocess.Popen[bytes]
+    process: ForkedProcess
     root: Path
     http: httpx.Client
     ops: httpx.Client
@@ -195,7 +193,7 @@ class RunningAgent:
 
 
 @pytest.fixture(scope="module")
-def run_agent(process_ring: None, tmp_path_factory: pytest.TempPathFactory, mount_below: Any) -> Callable[..., Any]:
+def run_agent(preloaded: Preloaded, tmp_path_factory: pytest.TempPathFactory, mount_below: Any) -> Callable[..., Any]:
     """Return a function that starts an agent process with a push receiver. The process must stay healthy to the end."""
 
     @contextmanager
@@ -205,7 +203,6 @@ def run_agent(process_ring: None, tmp_path_factory: pytest.TempPathFactory, moun
         urls = [f"http://127.0.0.1:{port}" for port in ports]
         with (
             _receiver() as receiver,
-            (root / "output").open("wb") as output,
             httpx.Client(verify=NO_TLS, base_url=urls[0], headers=AUTHORIZED, timeout=60) as http,
             httpx.Client(verify=NO_TLS, base_url=urls[1], timeout=60) as ops,
         ):
@@ -217,20 +214,21 @@ def run_agent(process_ring: None, tmp_path_factory: pytest.TempPathFactory, moun
             keys = layout.configuration / "push/keys"
             keys.parent.mkdir()
             keys.write_text(KEYS)
-            command = [sys.executable, str(PROGRAM), str(root), *map(str, ports)]
-            process = subprocess.Popen(command, stdout=output, stderr=output)
+            output = root / "output"
+            words = [str(root), *map(str, ports)]
+            process = preloaded.start(words, entry=STEERED_AGENT, log=str(output), errors=str(output))
             try:
                 _await_ready(ops, process)
-                yield RunningAgent(process, root, http, ops, root / "output", f"http://127.0.0.1:{receiver}/hook")
+                yield RunningAgent(process, root, http, ops, output, f"http://127.0.0.1:{receiver}/hook")
                 assert ops.get("/healthz").text == "ok\n"
             finally:
                 process.kill()
-                process.wait()
+                process.wait_blocking()
 
     return run
 
 
-def _await_ready(ops: httpx.Client, process: subprocess.Popen[bytes]) -> None:
+def _await_ready(ops: httpx.Client, process: ForkedProcess) -> None:
     deadline = time.monotonic() + 150
     while time.monotonic() < deadline:
         with suppress(httpx.TransportError):

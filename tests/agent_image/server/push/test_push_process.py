@@ -1,33 +1,28 @@
 """Push and the end of the process: a kill between commit and delivery, and a graceful stop."""
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from e2e.cluster.ports import free_ports
 from tests.agent_image.plain import NO_TLS
+from tests.support.agent.preloaded import STEERED_AGENT, ForkedProcess, Preloaded
 
-PROGRAM = Path(__file__).parents[1] / "agent_process.py"
 HEADERS = {"A2A-Version": "1.0", "Authorization": "Bearer token-of-default"}
 HANG = 0
 
 
 @pytest.fixture
-def start(process_ring: None, mounted: Any) -> Callable[[], Any]:
+def start(preloaded: Preloaded, mounted: Any) -> Callable[[], Any]:
     """Return a function that starts the agent on the mounted files, and kills it at the end if it still runs."""
 
     @asynccontextmanager
-    async def of() -> AsyncIterator[tuple[asyncio.subprocess.Process, httpx.AsyncClient]]:
+    async def of() -> AsyncIterator[tuple[ForkedProcess, httpx.AsyncClient]]:
         ports = free_ports()
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, str(PROGRAM), str(mounted.layout.root), *map(str, ports), stdout=subprocess.DEVNULL
-        )
+        process = preloaded.start([str(mounted.layout.root), *map(str, ports)], entry=STEERED_AGENT)
         try:
             url = f"http://127.0.0.1:{ports[0]}"
             async with httpx.AsyncClient(verify=NO_TLS, base_url=url, headers=HEADERS, timeout=60) as http:
@@ -41,7 +36,7 @@ def start(process_ring: None, mounted: Any) -> Callable[[], Any]:
     return of
 
 
-async def _ready(port: int, process: asyncio.subprocess.Process) -> None:
+async def _ready(port: int, process: ForkedProcess) -> None:
     async with (
         asyncio.timeout(100),
         httpx.AsyncClient(verify=NO_TLS, base_url=f"http://127.0.0.1:{port}", timeout=60) as ops,

@@ -184,7 +184,7 @@ def header_values(server: McpServer, layout: Layout) -> dict[str, str]:
 
 def _trust(server: McpServer, layout: Layout) -> ssl.SSLContext:
     if server.ca_file is None:
-        return _system_authorities()
+        return system_authorities()
     context = ssl.create_default_context()
     try:
         context.load_verify_locations(cafile=layout.secret(server.ca_file))
@@ -196,7 +196,7 @@ def _trust(server: McpServer, layout: Layout) -> ssl.SSLContext:
 
 
 @cache
-def _system_authorities() -> ssl.SSLContext:
+def system_authorities() -> ssl.SSLContext:
     """Return the trust store of the system, loaded once because that takes tens of milliseconds."""
     return ssl.create_default_context()
 

@@ -1,10 +1,10 @@
-"""An agent as a separate process, with a turn that the message text controls. Not a test."""
+"""An agent as a separate process, with a turn that the text of a message controls."""
 
 import asyncio
 import socket
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 import uvloop
@@ -53,15 +53,22 @@ class SteeredTurn:
         """No resources to release."""
 
 
-async def main(root: Path, a2a: int, ops: int) -> None:
+async def _serve(root: Path, a2a: int, ops: int) -> None:
     layout = Layout(root=root)
     config = AgentConfig.model_validate_json(await asyncio.to_thread(layout.config_file.read_text))
-    doors = [socket.create_server(("127.0.0.1", port)) for port in (a2a, ops)]
+    listeners = [socket.create_server(("127.0.0.1", port)) for port in (a2a, ops)]
     app = create_app(config, layout=layout, turn=SteeredTurn(), stalled_seconds=0.5, dead_seconds=3.5)
-    await serve(app, a2a=doors[0], ops=doors[1])
+    await serve(app, a2a=listeners[0], ops=listeners[1])
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serve the agent whose files are below the first argument, on the two ports that follow."""
+    root, *ports = arguments
+    configure("info")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(Path(root), *map(int, ports)))
+    return 0
 
 
 if __name__ == "__main__":
-    configure("info")
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))
+    sys.exit(main(sys.argv[1:]))
