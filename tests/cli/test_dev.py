@@ -1,20 +1,21 @@
 """`fleetwright dev` as its user runs it: it starts a fleet from a folder and reports mistakes clearly."""
 
 import contextlib
-import json
 import os
 import re
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import threading
-import time
 from decimal import Decimal
 from pathlib import Path
 
+import httpx
 import pytest
+from tests.support.cli.dev_run import run_fleetwright, running_dev
+from tests.support.machine import ceiling
+from tests.support.waiting import wait_until
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.mounted_files import load
@@ -44,13 +45,18 @@ spec:
 """
 
 
-def _fleetwright(*words: str, **environ: str) -> list[str]:
-    return [sys.executable, "-m", "fleetwright_cli", *words]
+# With a provider, a run starts no offline model.
+PROVIDER = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
 
 
 def _environ(**changes: str) -> dict[str, str]:
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
     return inherited | changes
+
+
+def _dev(folder: Path, state: Path):
+    """Run `fleetwright dev`, which ends by itself because of a mistake."""
+    return run_fleetwright("dev", "-f", str(folder), "--state", str(state), environment=_environ(**PROVIDER))
 
 
 @pytest.mark.parametrize(
@@ -98,8 +104,7 @@ def _literally(text: str) -> str:
 )
 def test_dev_exits_with_the_name_of_an_invalid_reference(tmp_path, reference, wanted):
     (tmp_path / "fleet.yaml").write_text(f"{AGENT}  {reference}\n")
-    words = _fleetwright("dev", "-f", str(tmp_path), "--state", str(tmp_path / "state"))
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=240, env=_environ())
+    ended = _dev(tmp_path, tmp_path / "state")
     assert ended.returncode == 1
     assert wanted in ended.stderr
     assert "Traceback" not in ended.stderr
@@ -129,8 +134,7 @@ def test_config_map_skill_keeps_its_folders(tmp_path):
 @pytest.mark.process
 def test_config_map_skill_with_binary_data_is_refused(tmp_path):
     (tmp_path / "fleet.yaml").write_text(f"{AGENT}---\n{SKILL_OF_FILES}binaryData: {{assets..logo.png: iVBORw==}}\n")
-    words = _fleetwright("dev", "-f", str(tmp_path), "--state", str(tmp_path / "state"))
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=240, env=_environ())
+    ended = _dev(tmp_path, tmp_path / "state")
     assert ended.returncode == 1
     assert "Skill prose: 'assets/logo.png' is binary data of its ConfigMap" in ended.stderr
     assert "Traceback" not in ended.stderr
@@ -140,8 +144,7 @@ def test_config_map_skill_with_binary_data_is_refused(tmp_path):
 def test_dev_names_a_server_that_it_cannot_run(tmp_path):
     server = AGENT.replace("Agent", "McpServer").split("spec:")[0].replace("desk", "tools")
     (tmp_path / "fleet.yaml").write_text(f"{AGENT}---\n{server}spec: {{workload: {{image: a/b:1}}}}\n")
-    words = _fleetwright("dev", "-f", str(tmp_path), "--state", str(tmp_path / "state"))
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=240, env=_environ())
+    ended = _dev(tmp_path, tmp_path / "state")
     assert ended.returncode == 1
     assert "McpServer tools: spec.workload.command" in ended.stderr
     assert "Traceback" not in ended.stderr
@@ -155,32 +158,9 @@ def test_dev_refuses_servers_that_need_a_secret_before_start(tmp_path):
     header = "headersFrom: [{name: Authorization, secretKeyRef: {name: weather, key: bearer}}]"
     spec = f"spec: {{remote: {{url: 'https://x.example/mcp', {header}}}}}"
     (tmp_path / "fleet.yaml").write_text(f"{AGENT}  mcpServers: [{{name: tools}}]\n---\n{HEAD_OF_TOOLS}{spec}\n")
-    words = _fleetwright("dev", "-f", str(tmp_path), "--state", str(tmp_path / "state"))
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=240, env=_environ())
+    ended = _dev(tmp_path, tmp_path / "state")
     assert ended.returncode == 1
     assert "McpServer tools: spec.remote.headersFrom: a local run has no Secrets" in ended.stderr
-
-
-@pytest.mark.process
-def test_dev_runs_a_stdio_server_behind_the_bridge(tmp_path):
-    program = "from mcp.server.fastmcp import FastMCP; FastMCP('tools').run()"
-    spec = f'spec: {{workload: {{image: x, transport: Stdio, command: ["{sys.executable}", "-c", "{program}"]}}}}'
-    (tmp_path / "fleet.yaml").write_text(f"{AGENT}  mcpServers: [{{name: tools}}]\n---\n{HEAD_OF_TOOLS}{spec}\n")
-    output = tmp_path / "output"
-    command = _fleetwright("dev", "-f", str(tmp_path), "--state", str(tmp_path / "state"))
-    with output.open("w") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=_environ())
-    try:
-        _until(lambda: "The fleet keeps running" in output.read_text(), process)
-        url = re.search(r"bridge .*--port (\d+)", output.read_text())
-        assert url, output.read_text()
-        server = json.dumps({"name": "tools", "url": f"http://127.0.0.1:{url[1]}/mcp"})
-        look = [sys.executable, "-m", "fleetwright_agent", "probe", "mcp", server]
-        seen = subprocess.run(look, capture_output=True, text=True, timeout=240, check=True)
-        assert json.loads(seen.stdout)["serverInfo"]["name"] == "tools"
-    finally:
-        process.terminate()  # A background process of a shell ignores interrupts.
-        process.wait(timeout=240)
 
 
 def test_provider_key_selects_the_real_provider():
@@ -210,28 +190,45 @@ def test_total_sums_a_counter_over_the_given_labels():
     assert total(found, "n") == 9
 
 
-@pytest.fixture
-def quickstart(process_ring: None, tmp_path):
-    """Run `fleetwright dev` on a copy of the quickstart until the test stops it."""
-    folder, state = tmp_path / "fleet", tmp_path / "state"
-    shutil.copytree(QUICKSTART, folder)
-    with (tmp_path / "output").open("w") as output:
-        command = _fleetwright("dev", "-f", str(folder), "--state", str(state))
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=_environ())
-    try:
-        _until(lambda: "The fleet keeps running" in (tmp_path / "output").read_text(), process)
-        yield folder, state, lambda: (tmp_path / "output").read_text(), process
-    finally:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(240) == 0
+STDIO_SERVER = f"""\
+apiVersion: fleetwright.dev/v1alpha1
+kind: McpServer
+metadata: {{name: tools}}
+spec:
+  workload:
+    image: x
+    transport: Stdio
+    command: ["{sys.executable}", "-c", "from mcp.server.fastmcp import FastMCP; FastMCP('tools').run()"]
+"""
 
 
-def _until(seen, process, seconds=240):
-    deadline = time.monotonic() + seconds
-    while not seen():
-        assert process.poll() is None, "the fleet ended"
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.1)
+@pytest.fixture(scope="module")
+def quickstart(process_ring: None, tmp_path_factory):
+    """Run `fleetwright dev` on a copy of the quickstart with a stdio server, as its user starts it.
+
+    The tests of this module share the run. Each counts what the fleet does from its own beginning.
+    """
+    root = tmp_path_factory.mktemp("quickstart")
+    shutil.copytree(QUICKSTART, root / "fleet")
+    (root / "fleet/tools.yaml").write_text(STDIO_SERVER)
+    place = {"state": root / "state", "log": root / "output"}
+    with running_dev(root / "fleet", **place, environment=_environ(), as_command=True) as run:
+        yield run
+
+
+def test_dev_runs_a_stdio_server_behind_the_bridge(quickstart):
+    found = re.search(r"bridge .*--port (\d+)", quickstart.output())
+    assert found, quickstart.output()
+    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    answer = httpx.post(
+        f"http://127.0.0.1:{found[1]}/mcp",
+        json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params},
+        headers={"Accept": "application/json, text/event-stream"},
+        timeout=ceiling(),
+        trust_env=False,
+    )
+    assert answer.status_code == 200
+    assert re.search(r'"serverInfo":\s*{"name":\s*"tools"', answer.text), answer.text
 
 
 @pytest.mark.process
@@ -245,48 +242,11 @@ def _until(seen, process, seconds=240):
 )
 def test_say_reports_an_unreachable_agent_without_traceback(tmp_path, words, wanted):
     (tmp_path / "t").write_text("x")
-    command = _fleetwright("say", *(word.replace("{tmp}", str(tmp_path)) for word in words))
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=240, env=_environ())
+    placed = (word.replace("{tmp}", str(tmp_path)) for word in words)
+    ended = run_fleetwright("say", *placed, environment=_environ())
     assert ended.returncode != 0
     assert wanted in ended.stderr
     assert "Traceback" not in ended.stderr
-
-
-def _say(state, agent, text, *more):
-    words = _fleetwright("say", "--state", str(state), *more, agent, text)
-    return subprocess.run(words, capture_output=True, text=True, timeout=240, env=_environ())
-
-
-def test_fleet_answers_reloads_its_folder_and_stops_cleanly(quickstart):
-    folder, state, output, process = quickstart
-    said = _say(state, "support", "My parrot is called Ida.", "--context", "c1")
-    assert said.returncode == 0, said.stderr
-    assert "[completed;" in said.stdout
-    databases = [path for path in state.rglob("*.db*") if path.is_file()]
-    assert databases
-    assert {path.stat().st_mode & 0o777 for path in databases} == {0o600}
-    assert re.search(r"agent support: model \S+ .*is answered by the offline model at http://127.0.0.1", output())
-
-    agents = folder / "agents.yaml"
-    agents.write_text(agents.read_text().replace("You are the support desk", "You are the night desk"))
-    _until(lambda: output().count("starting Agent support") == 2, process)
-    _until(lambda: "night desk" in _say(state, "support", "Who are you?").stdout, process)
-    assert output().count("starting Agent warehouse") == 1
-    assert "(to continue: --context c1)" in said.stdout
-    assert "called Ida" in _say(state, "support", "What is my parrot called?", "--context", "c1").stdout
-
-    agents.write_text(agents.read_text() + "  suspend: true\n")
-    _until(lambda: "ending agent-warehouse" in output(), process)
-    _until(lambda: "no agent 'warehouse'" in _say(state, "warehouse", "Hello").stderr, process)
-    agents.write_text(agents.read_text() + "  surplus: 1\n")
-    _until(lambda: "not applied" in output(), process)
-    assert _say(state, "support", "Still there?").returncode == 0
-    assert "no agent 'nobody'" in _say(state, "nobody", "Hello").stderr
-
-
-def _dev(folder, state, **environ):
-    words = _fleetwright("dev", "-f", str(folder), "--state", str(state))
-    return subprocess.run(words, capture_output=True, text=True, timeout=240, env=_environ(**environ))
 
 
 SERVER = """\
@@ -327,21 +287,53 @@ def test_dev_names_an_unreadable_state_file(tmp_path):
 
 
 def test_dev_refuses_a_second_run_on_one_state(quickstart):
-    folder, state, _, _ = quickstart
-    ended = _dev(folder, state)
+    ended = _dev(quickstart.folder, quickstart.state)
     assert ended.returncode == 1
     assert "another `fleetwright dev` runs with" in ended.stderr
 
 
 def test_process_that_exits_is_restarted_and_others_continue(quickstart):
-    _, state, output, process = quickstart
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    run, pid = quickstart, quickstart.process.pid
+    supports, warehouses = (run.output().count(f"starting Agent {name}") for name in ("support", "warehouse"))
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     (victim,) = [pid for pid in children if "agents/warehouse" in Path(f"/proc/{pid}/cmdline").read_text()]
     os.kill(int(victim), signal.SIGKILL)
-    _until(lambda: "agent-warehouse ended by itself" in output(), process)
-    _until(lambda: output().count("starting Agent warehouse") == 2, process)
-    _until(lambda: _say(state, "warehouse", "Still there?").returncode == 0, process)
-    assert output().count("starting Agent support") == 1
+    run.wait_for_output("agent-warehouse ended by itself")
+    run.wait_for_output("starting Agent warehouse", times=warehouses + 1)
+    run.wait_until(lambda: run.say("warehouse", "Still there?").returncode == 0, "the agent answers again")
+    assert run.output().count("starting Agent support") == supports
+
+
+def test_fleet_answers_reloads_its_folder_and_stops_cleanly(quickstart):
+    run = quickstart
+    said = run.say("support", "My parrot is called Ida.", "--context", "c1")
+    assert said.returncode == 0, said.stderr
+    assert "[completed;" in said.stdout
+    databases = [path for path in run.state.rglob("*.db*") if path.is_file()]
+    assert databases
+    assert {path.stat().st_mode & 0o777 for path in databases} == {0o600}
+    assert re.search(r"agent support: model \S+ .*is answered by the offline model at http://127.0.0.1", run.output())
+
+    agents = run.folder / "agents.yaml"
+    supports, warehouses = (run.output().count(f"starting Agent {name}") for name in ("support", "warehouse"))
+    agents.write_text(agents.read_text().replace("You are the support desk", "You are the night desk"))
+    run.wait_for_output("starting Agent support", times=supports + 1)
+    run.wait_until(
+        lambda: "night desk" in run.say("support", "Who are you?").stdout, "the agent has its new instructions"
+    )
+    assert run.output().count("starting Agent warehouse") == warehouses
+    assert "(to continue: --context c1)" in said.stdout
+    assert "called Ida" in run.say("support", "What is my parrot called?", "--context", "c1").stdout
+
+    agents.write_text(agents.read_text() + "  suspend: true\n")
+    run.wait_for_output("ending agent-warehouse")
+    run.wait_until(
+        lambda: "no agent 'warehouse'" in run.say("warehouse", "Hello").stderr, "the fleet forgets the suspended agent"
+    )
+    agents.write_text(agents.read_text() + "  surplus: 1\n")
+    run.wait_for_output("not applied")
+    assert run.say("support", "Still there?").returncode == 0
+    assert "no agent 'nobody'" in run.say("nobody", "Hello").stderr
 
 
 @pytest.mark.process
@@ -349,9 +341,7 @@ def test_processes_do_not_inherit_the_provider_key(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sentinel")
     with Processes(tmp_path) as processes:
         processes.start("child", ["env"], {"PORT": "1"})
-        deadline = time.monotonic() + 120
-        while not processes.ended():
-            assert time.monotonic() < deadline
+        wait_until(processes.ended, "the process ends")
     assert "PORT=1" in processes.log("child").read_text()
     assert "OPENAI" not in processes.log("child").read_text()
 
@@ -474,11 +464,14 @@ def canary():
     yield made
     made.listener.shutdown(socket.SHUT_RDWR)
     made.listener.close()
-    made.join(100)
+    made.join(ceiling())
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("contacts", [False, True], ids=["by default", "with the flag"])
+@pytest.mark.parametrize(
+    "contacts",
+    [pytest.param(False, id="by default"), pytest.param(True, id="with the flag", marks=pytest.mark.exhaustive)],
+)
 def test_declared_hosts_are_contacted_only_with_the_flag(tmp_path, canary, contacts):
     url = f"http://127.0.0.2:{canary.port}"
     fallback = f"fallbacks: [{{name: spare, baseURL: '{url}/v1'}}]"
@@ -486,23 +479,15 @@ def test_declared_hosts_are_contacted_only_with_the_flag(tmp_path, canary, conta
     parts = f"mcpServers: [{{name: tools}}]\n  telemetry: {{otlp: {{endpoint: '{url}'}}}}"
     agent = AGENT.replace("model: {name: offline}", f"{model}\n  {parts}")
     (tmp_path / "fleet.yaml").write_text(f"{agent}---\n{HEAD_OF_TOOLS}spec: {{remote: {{url: '{url}/mcp'}}}}\n")
-    output, state = tmp_path / "output", tmp_path / "state"
     flag = ["--contact-declared-hosts"] if contacts else []
-    command = _fleetwright("dev", "-f", str(tmp_path), "--state", str(state), *flag)
-    with output.open("w") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=_environ())
-    try:
-        _until(lambda: "The fleet keeps running" in output.read_text(), process)
-        said = _say(state, "desk", "Hello")
-        assert "[completed;" in said.stdout, said.stderr + output.read_text()
-    finally:
-        process.terminate()
-        status = process.wait(240)
-    assert status == 0, output.read_text()
+    place = {"state": tmp_path / "state", "log": tmp_path / "output"}
+    with running_dev(tmp_path, *flag, **place, environment=_environ()) as run:
+        said = run.say("desk", "Hello")
+        assert "[completed;" in said.stdout, said.stderr + run.output()
     assert (canary.connections > 0) is contacts
     left_out = f"agent desk: {{}} is left out: --contact-declared-hosts connects to {url}"
     for field in ("mcpServers[tools]", "telemetry"):
-        assert (left_out.format(field) in output.read_text()) is not contacts
+        assert (left_out.format(field) in run.output()) is not contacts
 
 
 def test_declared_hosts_are_listed_and_removed():

@@ -1,17 +1,14 @@
 """`fleetwright dev` with a team: the real gateway, delegation at run time, and an agent that sleeps."""
 
 import os
-import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+import yaml
+from tests.support.cli.dev_run import DevRun, running_dev
+from tests.support.machine import ceiling
 
 from fleetwright_cli.dev.gateway.local_cluster import LocalCluster
 from fleetwright_cli.dev.gateway.local_tokens import token_text
@@ -23,57 +20,43 @@ from fleetwright_kube.port import Object
 
 pytestmark = pytest.mark.starts_first
 
-TEAM = Path(__file__).parents[2] / "examples/research-team"
+TEAM = Path(__file__).parents[2] / "examples/research-team/agents.yaml"
 
 
-@dataclass
-class Run:
-    state: Path
-    output: Callable[[], str]
-    process: subprocess.Popen[bytes]
-
-    def until(self, seen: Callable[[], bool], *, seconds: float = 240) -> None:
-        deadline = time.monotonic() + seconds
-        while not seen():
-            assert self.process.poll() is None, self.output()
-            assert time.monotonic() < deadline, self.output()
-            time.sleep(0.1)
-
-    def say(self, agent: str, text: str) -> "subprocess.CompletedProcess[str]":
-        words = [sys.executable, "-m", "fleetwright_cli", "say", "--state", str(self.state), agent, text]
-        return subprocess.run(words, capture_output=True, text=True, timeout=240, env=_environ())
-
-    @property
-    def gateway(self) -> str:
-        return self.output().split("starting the gateway at ")[1].split()[0]
-
-    def get(self, path: str, *, token: str | None = None) -> httpx.Response:
-        token = (self.state / "gateway/token").read_text() if token is None else token
-        return httpx.get(f"{self.gateway}{path}", headers={"Authorization": f"Bearer {token}"}, timeout=240)
+TOKEN = "gateway/token"
 
 
-def _environ() -> dict[str, str]:
-    return {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
+def _gateway_url(run: DevRun) -> str:
+    return run.output().split("starting the gateway at ")[1].split()[0]
+
+
+def _get(run: DevRun, path: str, *, token: str | None = None) -> httpx.Response:
+    token = (run.state / TOKEN).read_text() if token is None else token
+    headers = {"Authorization": f"Bearer {token}"}
+    return httpx.get(f"{_gateway_url(run)}{path}", headers=headers, timeout=ceiling(), trust_env=False)
+
+
+def _wait_for_sleep(run: DevRun) -> None:
+    """Wait until the writer's process has ended. A message that arrives while it ends is refused."""
+
+    def is_asleep() -> bool:
+        items = _get(run, "/v1/agents").json()["items"]
+        return any((item["name"], item["phase"]) == ("writer", "Asleep") for item in items)
+
+    run.wait_until(is_asleep, "the writer sleeps")
 
 
 @pytest.fixture(scope="module")
-def team(process_ring: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """Run the example team, whose writer sleeps after three seconds."""
-    path = tmp_path_factory.mktemp("team")
-    shutil.copytree(TEAM, path / "fleet")
-    agents = path / "fleet/agents.yaml"
-    agents.write_text(agents.read_text().replace("afterIdle: 15m", "afterIdle: 3s"))
-    with (path / "output").open("w") as output:
-        words = ["dev", "-f", str(path / "fleet"), "--state", str(path / "state")]
-        command = [sys.executable, "-m", "fleetwright_cli", *words]
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=_environ())
-    run = Run(path / "state", lambda: (path / "output").read_text(), process)
-    try:
-        run.until(lambda: "The fleet keeps running" in run.output())
+def team(process_ring: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevRun]:
+    """Run the lead and the writer of the example team. The writer sleeps after three seconds."""
+    root = tmp_path_factory.mktemp("team")
+    (root / "fleet").mkdir()
+    documents = TEAM.read_text().replace("afterIdle: 15m", "afterIdle: 3s").split("\n---\n")
+    kept = [text for text in documents if yaml.safe_load(text)["metadata"]["name"] in {"lead", "writer"}]
+    (root / "fleet/agents.yaml").write_text("\n---\n".join(kept))
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
+    with running_dev(root / "fleet", state=root / "state", log=root / "output", environment=environ) as run:
         yield run
-    finally:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(240) == 0
 
 
 def test_lead_asks_a_sleeping_writer_which_wakes_and_sleeps_again(team):
@@ -81,7 +64,7 @@ def test_lead_asks_a_sleeping_writer_which_wakes_and_sleeps_again(team):
     said = team.say("lead", 'Ask the agent "writer" "Which advice do we give about oak and chipboard?"')
     assert said.returncode == 0, said.stderr
     assert "lasts four times as long" in said.stdout
-    team.until(lambda: "Agent writer is idle and sleeps" in team.output())
+    _wait_for_sleep(team)
     said = team.say("writer", "Which advice do we give about oak and chipboard?")
     assert said.returncode == 0, said.stderr
     assert "lasts four times as long" in said.stdout
@@ -91,7 +74,7 @@ def test_lead_asks_a_sleeping_writer_which_wakes_and_sleeps_again(team):
 
 def test_agent_whose_wake_fails_wakes_with_a_later_message(team):
     """The process cannot start while its configuration folder is a file."""
-    team.until(lambda: team.output().count("Agent writer is idle and sleeps") >= 2)
+    _wait_for_sleep(team)
     folder, aside = team.state / "agents/writer/etc", team.state / "aside"
     folder.rename(aside)
     folder.write_text("")
@@ -103,12 +86,12 @@ def test_agent_whose_wake_fails_wakes_with_a_later_message(team):
 
 
 def test_local_gateway_lists_the_team_and_serves_its_api(team):
-    listed = team.get("/v1/agents").json()
+    listed = _get(team, "/v1/agents").json()
     assert {each["name"]: each["phase"] for each in listed["items"]}.items() >= {"lead": "Running"}.items()
-    assert listed["total"] == 4
-    assert team.get("/v1/agents/dev/lead/peers").json()["total"] == 3
-    assert team.get("/docs").status_code == 200
-    assert team.get("/agents/dev/writer/.well-known/agent-card.json").json()["name"] == "writer"
+    assert listed["total"] == 2
+    assert _get(team, "/v1/agents/dev/lead/peers").json()["total"] == 1
+    assert _get(team, "/docs").status_code == 200
+    assert _get(team, "/agents/dev/writer/.well-known/agent-card.json").json()["name"] == "writer"
 
 
 @pytest.mark.parametrize(
@@ -119,11 +102,11 @@ def test_local_gateway_lists_the_team_and_serves_its_api(team):
     ],
 )
 def test_local_gateway_refuses_unknown_tokens(team, token):
-    assert team.get("/v1/agents", token=token).status_code == 401
+    assert _get(team, "/v1/agents", token=token).status_code == 401
 
 
 def test_tokens_of_the_run_are_private_files(team):
-    files = [team.state / "gateway/token", team.state / "gateway/ring.json", team.state / "tokens.json"]
+    files = [team.state / TOKEN, team.state / "gateway/ring.json", team.state / "tokens.json"]
     files.append(team.state / "agents/lead/var/run/fleetwright/gateway/token")
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
 

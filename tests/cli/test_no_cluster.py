@@ -1,11 +1,10 @@
 """Every command says in the same way that no cluster is configured."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from tests.cli.terminal.fleet import environment
+from tests.support.cli.dev_run import run_fleetwright
 
 from fleetwright_cli.no_cluster import NO_CLUSTER, explained
 from fleetwright_cli.terminal.transport.errors import AgentUnreachable, ClusterNotConfigured
@@ -46,10 +45,7 @@ def test_commands_without_a_kubeconfig_say_the_same(tmp_path: Path, words, wante
         "KUBECONFIG": str(tmp_path / "missing"),
         "HOME": str(tmp_path),
     }
-    ended = subprocess.run(
-        [sys.executable, "-m", "fleetwright_cli", *words], capture_output=True, text=True, timeout=240, check=False,
-        env=environment(tmp_path, **changes),
-    )  # fmt: skip
+    ended = run_fleetwright(*words, environment=environment(tmp_path, **changes))
     assert (ended.returncode, ended.stderr.strip()) == (1, f"Error: {wanted}")
 
 

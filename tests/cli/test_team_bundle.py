@@ -1,11 +1,10 @@
 """`fleetwright team export` and `import`: what the import needs, and conflicts with other field managers."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from tests.cli.terminal.fleet import environment, serving
+from tests.support.cli.dev_run import run_fleetwright
 
 from fleetwright_cli.cluster.refusals import refusal
 from fleetwright_cli.team.bundle import portable
@@ -169,11 +169,9 @@ def cluster(folder: Path) -> Iterator[tuple[Api, Any]]:
         }
         (folder / "kubeconfig").write_text(json.dumps(config))
 
-        def run(*words: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-            return subprocess.run(
-                [sys.executable, "-m", "fleetwright_cli", "team", *words], input=stdin, capture_output=True,
-                text=True, timeout=240, env=environment(folder, KUBECONFIG=str(folder / "kubeconfig")), check=False,
-            )  # fmt: skip
+        def run(*words: str, stdin: str = "") -> CompletedProcess[str]:
+            environ = environment(folder, KUBECONFIG=str(folder / "kubeconfig"))
+            return run_fleetwright("team", *words, environment=environ, text=stdin)
 
         yield api, run
 

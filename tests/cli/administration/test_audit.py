@@ -2,13 +2,14 @@
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 import yaml
 from tests.cli.kubectl import with_kubectl
 from tests.cli.terminal.fleet import Fleet
+from tests.support.cli.dev_run import run_fleetwright
 
 from fleetwright_cli.administration.audit import AuditVerification, recorded_end
 
@@ -26,11 +27,9 @@ def trail(fleet: Fleet, kubectl: Path) -> Path:
     return copy / "audit.jsonl"
 
 
-def _verify(fleet: Fleet, kubectl: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        fleet.words("audit", "verify", "desk", "-n", "team", *words),
-        capture_output=True, text=True, timeout=240, env=with_kubectl(fleet, kubectl, AGENT_ROOT=str(kubectl / "root")),
-    )  # fmt: skip
+def _verify(fleet: Fleet, kubectl: Path, *words: str) -> CompletedProcess[str]:
+    environment = with_kubectl(fleet, kubectl, AGENT_ROOT=str(kubectl / "root"))
+    return run_fleetwright("audit", "verify", "desk", "-n", "team", *words, environment=environment)
 
 
 def test_audit_verify_exits_with_the_first_finding(fleet: Fleet, kubectl: Path, trail: Path) -> None:

@@ -1,13 +1,14 @@
 """`fleetwright cost`: the groups on plain rows, and the command against a local fleet and through kubectl."""
 
 import json
-import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from tests.cli.kubectl import with_kubectl
 from tests.cli.terminal.fleet import Fleet, environment
+from tests.support.cli.dev_run import run_fleetwright
 
 from fleetwright_cli.administration.cost import cost_document, cost_table, group_costs
 from fleetwright_cli.administration.cost_reading import first_day
@@ -76,11 +77,8 @@ def test_first_day_of_the_report(text, wanted):
         assert first_day(text, now) == wanted
 
 
-def _cost(fleet: Fleet, *words: str, environ: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        fleet.words("cost", *words),
-        capture_output=True, text=True, timeout=240, env=environ or environment(fleet.home),
-    )  # fmt: skip
+def _cost(fleet: Fleet, *words: str, environ: dict[str, str] | None = None) -> CompletedProcess[str]:
+    return run_fleetwright("cost", *words, environment=environ or environment(fleet.home))
 
 
 def test_cost_reads_all_agents_of_a_fleet(fleet: Fleet) -> None:

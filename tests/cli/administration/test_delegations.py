@@ -1,11 +1,10 @@
 """`fleetwright delegations` against an agent that serves its calls over HTTP."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -14,11 +13,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from tests.cli.terminal.fleet import environment, serving
+from tests.support.cli.dev_run import run_fleetwright
 
 from fleetwright_agent.storage.open_questions import PeerCallStatus
 from fleetwright_cli.administration.delegations import STATUSES, delegations_table
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Run = Callable[..., CompletedProcess[str]]
 CALLS: list[dict[str, Any]] = [
     {
         "owner": "client:shop", "taskId": "t2", "peer": "n/cook", "peerTaskId": None, "status": "Failed",
@@ -59,12 +59,9 @@ def delegations(tmp_path: Path, process_ring: None) -> Iterator[Run]:
     (tmp_path / "token").write_text("secret")
     with serving(Starlette(routes=[Route("/admin/delegations", answer)])) as port:
 
-        def run(*words: str) -> "subprocess.CompletedProcess[str]":
+        def run(*words: str) -> CompletedProcess[str]:
             address = ["--url", f"http://127.0.0.1:{port}", "--token-file", str(tmp_path / "token")]
-            return subprocess.run(
-                [sys.executable, "-m", "fleetwright_cli", "delegations", *address, *words],
-                capture_output=True, text=True, timeout=60, env=environment(tmp_path),
-            )  # fmt: skip
+            return run_fleetwright("delegations", *address, *words, environment=environment(tmp_path))
 
         yield run
 

@@ -1,9 +1,8 @@
 """`fleetwright memory` against a real agent: of a local fleet, and through kubectl."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from starlette.applications import Starlette
@@ -12,16 +11,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 from tests.cli.kubectl import with_kubectl
 from tests.cli.terminal.fleet import Fleet, environment, serving
+from tests.support.cli.dev_run import run_fleetwright
 
 TASK, END = '{"kind": "task"}\n', '{"kind": "end", "lines": 1}\n'
 
 
-def _memory(fleet: Fleet, *words: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+def _memory(fleet: Fleet, *words: str, stdin: str = "") -> CompletedProcess[str]:
     place = ("--state", str(fleet.state), "desk")
-    return subprocess.run(
-        fleet.words("memory", words[0], *place, *words[1:]),
-        input=stdin, capture_output=True, text=True, timeout=240, env=environment(fleet.home),
-    )  # fmt: skip
+    return run_fleetwright("memory", words[0], *place, *words[1:], environment=environment(fleet.home), text=stdin)
 
 
 def test_memory_is_exported_and_erased(fleet: Fleet, tmp_path: Path) -> None:
@@ -68,10 +65,9 @@ def test_memory_names_what_is_wrong(fleet: Fleet, words, code, wanted) -> None:
 def test_memory_uses_the_administrator_of_an_agent(fleet: Fleet, kubectl: Path, administrators, code, wanted) -> None:
     agent = {"metadata": {"name": "desk", "namespace": "team"}, "spec": {"auth": {"administrators": administrators}}}
     (kubectl / "agents.fleetwright.dev.json").write_text(json.dumps(agent))
-    ended = subprocess.run(
-        fleet.words("memory", "export", "desk", "-n", "team", "--owner", "client:nobody"),
-        capture_output=True, text=True, timeout=240, env=with_kubectl(fleet, kubectl),
-    )  # fmt: skip
+    ended = run_fleetwright(
+        "memory", "export", "desk", "-n", "team", "--owner", "client:nobody", environment=with_kubectl(fleet, kubectl)
+    )
     assert (ended.returncode, wanted in ended.stderr) == (code, True), ended.stderr
     assert ("get secret desk-client-default" in (kubectl / "calls").read_text()) is bool(administrators)
 
@@ -79,13 +75,17 @@ def test_memory_uses_the_administrator_of_an_agent(fleet: Fleet, kubectl: Path, 
 def test_memory_refuses_a_client_without_the_right(fleet: Fleet, tmp_path: Path) -> None:
     token = json.loads((fleet.state / "tokens.json").read_text())["client.desk.guest"]
     (tmp_path / "token").write_text(token if isinstance(token, str) else token["token"])
-    ended = subprocess.run(
-        fleet.words(
-            "memory", "export", "--url", fleet.address["url"], "--token-file", str(tmp_path / "token"),
-            "--owner", "client:guest",
-        ),
-        capture_output=True, text=True, timeout=240, env=environment(fleet.home),
-    )  # fmt: skip
+    ended = run_fleetwright(
+        "memory",
+        "export",
+        "--url",
+        fleet.address["url"],
+        "--token-file",
+        str(tmp_path / "token"),
+        "--owner",
+        "client:guest",
+        environment=environment(fleet.home),
+    )
     assert ended.returncode == 4
     assert "Remedy: name the client in spec.auth.administrators" in ended.stderr
 
@@ -113,13 +113,21 @@ def test_export_file_is_private_and_complete(tmp_path: Path, earlier, words, sen
         file.write_text(earlier)
         file.chmod(0o644)
     with serving(Starlette(routes=[Route("/admin/memory", export)])) as port:
-        ended = subprocess.run(
-            [
-                sys.executable, "-m", "fleetwright_cli", "memory", "export", "desk", "--owner", "client:shop",
-                "--url", f"http://127.0.0.1:{port}", "--token-file", str(token), "--file", str(file), *words,
-            ],
-            capture_output=True, text=True, timeout=240, env=environment(tmp_path),
-        )  # fmt: skip
+        ended = run_fleetwright(
+            "memory",
+            "export",
+            "desk",
+            "--owner",
+            "client:shop",
+            "--url",
+            f"http://127.0.0.1:{port}",
+            "--token-file",
+            str(token),
+            "--file",
+            str(file),
+            *words,
+            environment=environment(tmp_path),
+        )
     code, message, content = wanted
     assert (ended.returncode, message in ended.stderr) == (code, True), ended.stderr
     assert [each.read_text() for each in folder.iterdir()] == ([] if content is None else [content])
@@ -135,13 +143,21 @@ def test_receipt_names_the_erased_forks(tmp_path: Path) -> None:
 
     (tmp_path / "token").write_text("secret")
     with serving(Starlette(routes=[Route("/admin/memory", erase, methods=["DELETE"])])) as port:
-        ended = subprocess.run(
-            [
-                sys.executable, "-m", "fleetwright_cli", "memory", "erase", "desk", "--owner", "client:shop", "--yes",
-                "--conversation", "ctx-a", "--url", f"http://127.0.0.1:{port}", "--token-file", str(tmp_path / "token"),
-            ],
-            capture_output=True, text=True, timeout=240, env=environment(tmp_path),
-        )  # fmt: skip
+        ended = run_fleetwright(
+            "memory",
+            "erase",
+            "desk",
+            "--owner",
+            "client:shop",
+            "--yes",
+            "--conversation",
+            "ctx-a",
+            "--url",
+            f"http://127.0.0.1:{port}",
+            "--token-file",
+            str(tmp_path / "token"),
+            environment=environment(tmp_path),
+        )
     rows = [line.split()[:2] for line in ended.stdout.splitlines() if line.startswith("fork")]
     assert [row[1][:5] for row in rows] == ["ctx-b", "ctx-c"], ended.stderr
     assert "\x1b" not in ended.stdout

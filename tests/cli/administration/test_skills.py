@@ -3,11 +3,10 @@
 import json
 import os
 import pty
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from tests.cli.terminal.fleet import environment, serving
+from tests.support.cli.dev_run import run_fleetwright
 
 from fleetwright_api.skill_document import read_skill
 from fleetwright_cli.administration.skills import skill_manifest
@@ -85,18 +85,15 @@ def desk() -> Iterator[LearningAgent]:
 def skills(desk: LearningAgent, tmp_path: Path):
     (tmp_path / "token").write_text("secret")
 
-    def run(*words: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+    def run(*words: str, stdin: str = "") -> CompletedProcess[str]:
         address = ["--url", f"http://127.0.0.1:{desk.port}", "--token-file", str(tmp_path / "token")]
         return invoke(["skills", words[0], *address, "desk", *words[1:]], stdin, tmp_path)
 
     return run
 
 
-def invoke(words: list[str], stdin: str, home: Path) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "fleetwright_cli", *words],
-        input=stdin, capture_output=True, text=True, timeout=240, env=environment(home),
-    )  # fmt: skip
+def invoke(words: list[str], stdin: str, home: Path) -> CompletedProcess[str]:
+    return run_fleetwright(*words, environment=environment(home), text=stdin)
 
 
 def test_skills_are_listed_and_shown(skills) -> None:
@@ -209,14 +206,20 @@ def test_promotion_asks_before_it_replaces_a_skill(desk, tmp_path: Path, existin
         (tmp_path / "kubeconfig").write_text(json.dumps(config))
         here, there = pty.openpty()
         os.write(here, typed or b"")
-        ended = subprocess.run(
-            [
-                sys.executable, "-m", "fleetwright_cli", "skills", "promote", "desk", "book-table", "--apply", *words,
-                "--url", f"http://127.0.0.1:{desk.port}", "--token-file", str(tmp_path / "token"),
-            ],
-            stdin=subprocess.DEVNULL if typed is None else there, capture_output=True, text=True, timeout=240,
-            env=environment(tmp_path, KUBECONFIG=str(tmp_path / "kubeconfig")),
-        )  # fmt: skip
+        ended = run_fleetwright(
+            "skills",
+            "promote",
+            "desk",
+            "book-table",
+            "--apply",
+            *words,
+            "--url",
+            f"http://127.0.0.1:{desk.port}",
+            "--token-file",
+            str(tmp_path / "token"),
+            environment=environment(tmp_path, KUBECONFIG=str(tmp_path / "kubeconfig")),
+            stdin=None if typed is None else there,
+        )
         os.close(here)
         os.close(there)
     code, message, changes = wanted

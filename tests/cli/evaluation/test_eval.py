@@ -1,20 +1,20 @@
 """`fleetwright eval` against a local fleet."""
 
 import json
-import subprocess
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from tests.cli.terminal.fleet import Fleet, environment
+from tests.support.cli.dev_run import run_fleetwright
 
 CASES = "cases: [{name: looks up, say: Look up order A-1002., expect: {contains: [desk lamp], tools: [%s]}}]"
 
 
-def _eval(fleet: Fleet, file: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        fleet.words("eval", "--state", str(fleet.state), str(file), "desk", *words),
-        capture_output=True, text=True, timeout=240, env=environment(fleet.home),
-    )  # fmt: skip
+def _eval(fleet: Fleet, file: Path, *words: str) -> CompletedProcess[str]:
+    return run_fleetwright(
+        "eval", "--state", str(fleet.state), str(file), "desk", *words, environment=environment(fleet.home)
+    )
 
 
 def test_eval_runs_the_cases_with_each_model(fleet: Fleet, tmp_path: Path) -> None:

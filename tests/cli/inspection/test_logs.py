@@ -2,15 +2,16 @@
 
 import json
 import signal
-import subprocess
 from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 import yaml
 from tests.cli.kubectl import with_kubectl
 from tests.cli.terminal.fleet import Fleet
+from tests.support.cli.dev_run import run_fleetwright, started_fleetwright
 
 from fleetwright_cli.inspection.log_lines import AgentLogLine, TaskTrail, parse_line
 from fleetwright_cli.inspection.log_reading import ClusterLogs
@@ -75,11 +76,8 @@ def cluster(fleet: Fleet, kubectl: Path) -> Path:
     return kubectl
 
 
-def _logs(fleet: Fleet, cluster: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        fleet.words("logs", "-n", "team", *words),
-        capture_output=True, text=True, timeout=240, env=with_kubectl(fleet, cluster),
-    )  # fmt: skip
+def _logs(fleet: Fleet, cluster: Path, *words: str) -> CompletedProcess[str]:
+    return run_fleetwright("logs", "-n", "team", *words, environment=with_kubectl(fleet, cluster))
 
 
 def test_logs_prints_one_task_across_its_agents(fleet: Fleet, cluster: Path) -> None:
@@ -97,17 +95,11 @@ def test_logs_follows_all_agents(fleet: Fleet, cluster: Path) -> None:
     later = log_line(9, "clerk", task=PEER, message="a person answered")
     (cluster / "desk-1.follow").write_text("")
     (cluster / "clerk-1.follow").write_text("".join(f"{json.dumps(line.fields)}\n" for line in (RESTS, later)))
-    process = subprocess.Popen(
-        fleet.words("logs", "-n", "team", ROOT, "--follow"),
-        stdout=subprocess.PIPE, text=True, env=with_kubectl(fleet, cluster),
-        # A shell that runs the tests in the background lets its programs ignore this signal.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )  # fmt: skip
-    assert process.stdout is not None
-    shown = [process.stdout.readline() for _ in range(5)]
-    process.send_signal(signal.SIGINT)
-    assert process.wait(240) == 0
-    process.stdout.close()
+    words = ("logs", "-n", "team", ROOT, "--follow")
+    with started_fleetwright(*words, environment=with_kubectl(fleet, cluster)) as (process, output):
+        shown = [output.readline() for _ in range(5)]
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 0
     assert "a person answered" in shown[-1]
     assert sum("task rests" in line for line in shown) == 2, "a line that comes twice is printed once"
 

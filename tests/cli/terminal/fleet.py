@@ -2,12 +2,10 @@
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +15,7 @@ from typing import Any
 import uvicorn
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
+from tests.support.cli.dev_run import run_fleetwright, running_dev
 
 from fleetwright_cli.offline.answers import newest_said, text_of
 from fleetwright_cli.offline.model import OfflineModel
@@ -134,12 +133,10 @@ class Fleet:
     def words(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "fleetwright_cli", *words]
 
-    def run(self, *words: str, stdin: str = "", seconds: float = 240) -> "subprocess.CompletedProcess[str]":
+    def run(self, *words: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
         """Run `fleetwright run desk` with more words."""
-        command = self.words("run", "--state", str(self.state), "desk", *words)
-        return subprocess.run(
-            command, input=stdin, capture_output=True, text=True, timeout=seconds, env=environment(self.home)
-        )
+        place = ("--state", str(self.state), "desk")
+        return run_fleetwright("run", *place, *words, environment=environment(self.home), text=stdin)
 
 
 @contextmanager
@@ -149,8 +146,7 @@ def running_fleet(root: Path) -> Iterator[Fleet]:
     home.mkdir()
     (folder / "agents.yaml").write_text(AGENTS)
     model = ScriptedModel()
-    with serving(model) as port, (root / "dev.log").open("w") as log:
-        command = [sys.executable, "-m", "fleetwright_cli", "dev", "-f", str(folder), "--state", str(state)]
+    with serving(model) as port:
         environ = environment(
             home,
             OPENAI_API_KEY="k",
@@ -158,18 +154,5 @@ def running_fleet(root: Path) -> Iterator[Fleet]:
             OPENAI_MODEL="gpt-4o",
             PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         )
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environ)
-        try:
-            until(lambda: "The fleet keeps running" in (root / "dev.log").read_text(), process)
+        with running_dev(folder, state=state, log=root / "dev.log", environment=environ):
             yield Fleet(state, home, model)
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(240)
-
-
-def until(seen: Callable[[], object], process: "subprocess.Popen[Any] | None" = None, seconds: float = 240) -> None:
-    deadline = time.monotonic() + seconds
-    while not seen():
-        assert process is None or process.poll() is None, "the process ended"
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)

@@ -1,32 +1,112 @@
 """A program on a pseudo-terminal, with the screen that a terminal would show."""
 
+import codecs
+import os
 import re
+import signal
+import termios
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 import pexpect
 import pyte
+from tests.support.forked_modules import start_module
+from tests.support.machine import ceiling
+from tests.support.waiting import wait_until
 
 FULL_CLEAR = "\x1b[2J"
 _PRIVATE = re.compile(r"\x1b\[\?2026[hl]")
+
+
+class Terminal(Protocol):
+    """A program on a pseudo-terminal; the part of `pexpect.spawn` that a screen uses."""
+
+    pid: int
+    exitstatus: int | None
+
+    def read_nonblocking(self, size: int = 1, timeout: float | None = -1) -> str: ...
+
+    def send(self, s: str) -> int: ...
+
+    def setwinsize(self, rows: int, cols: int) -> None: ...
+
+    def isalive(self) -> bool: ...
+
+    def close(self, force: bool = True) -> None: ...
+
+
+def spawn_program(command: Sequence[str], *, environ: Mapping[str, str], columns: int, rows: int) -> Terminal:
+    spawned: Terminal = pexpect.spawn(
+        command[0], [*command[1:]], env=dict(environ), dimensions=(rows, columns), encoding="utf-8",
+        codec_errors="replace",
+    )  # fmt: skip
+    return spawned
+
+
+class ForkedTerminal:
+    """A module of `tests.support.forked_modules` on a pseudo-terminal. The first word is its name."""
+
+    def __init__(self, command: Sequence[str], *, environ: Mapping[str, str], columns: int, rows: int) -> None:
+        self._terminal, slave = os.openpty()
+        self.setwinsize(rows, columns)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        module, *words = command
+        try:
+            self._program = start_module(
+                module, *words, environment=environ, stdin=slave, stdout=slave, stderr=slave, has_terminal=True
+            )
+        finally:
+            os.close(slave)
+        self.pid = self._program.pid
+
+    @property
+    def exitstatus(self) -> int | None:
+        return self._program.returncode
+
+    def read_nonblocking(self, size: int = 1, timeout: float | None = -1) -> str:
+        """Return what the program writes next.
+
+        Raises:
+            OSError: if the program has ended.
+        """
+        return self._decoder.decode(os.read(self._terminal, size))
+
+    def send(self, s: str) -> int:
+        return os.write(self._terminal, s.encode())
+
+    def setwinsize(self, rows: int, cols: int) -> None:
+        termios.tcsetwinsize(self._terminal, (rows, cols))
+
+    def isalive(self) -> bool:
+        return self._program.poll() is None
+
+    def close(self, force: bool = True) -> None:
+        """End the program as a closed terminal does, and kill it if it stays."""
+        self._program.send_signal(signal.SIGHUP)
+        self._program.kill()
+        self._program.wait()
+        os.close(self._terminal)
 
 
 class PtyScreen:
     """Reads the output in a thread. Wait for text on the screen, because only changed cells are sent."""
 
     def __init__(
-        self, command: Sequence[str], *, environ: Mapping[str, str], columns: int = 80, rows: int = 24
+        self,
+        command: Sequence[str],
+        *,
+        environ: Mapping[str, str],
+        columns: int = 80,
+        rows: int = 24,
+        terminal: Callable[..., Terminal] = spawn_program,
     ) -> None:
         self.screen = pyte.HistoryScreen(columns, rows, history=100_000, ratio=0.5)
         self._stream = pyte.Stream(self.screen)
         self.raw: list[str] = []
         self._lock = threading.Lock()
-        self.process = pexpect.spawn(
-            command[0], [*command[1:]], env=dict(environ), dimensions=(rows, columns), encoding="utf-8",
-            codec_errors="replace",
-        )  # fmt: skip
+        self.process = terminal(command, environ=environ, columns=columns, rows=rows)
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
@@ -63,13 +143,14 @@ class PtyScreen:
     def type(self, text: str) -> None:
         self.process.send(text)
 
-    def wait(self, wanted: str | Callable[[], object], seconds: float = 150) -> None:
-        """Wait until a text is on the screen or in the scrollback."""
+    def wait(self, wanted: str | Callable[[], object]) -> None:
+        """Wait until a text is on the screen or in the scrollback, or until a condition is true."""
         seen = (lambda: wanted in self.text) if isinstance(wanted, str) else wanted
-        deadline = time.monotonic() + seconds
-        while not seen():
-            assert time.monotonic() < deadline, f"waited for {wanted!r}; the screen:\n{self.text}"
-            time.sleep(0.01)
+        what = f"{wanted!r} is on the screen" if isinstance(wanted, str) else "the screen shows what the test expects"
+        wait_until(seen, what, shown=lambda: self.text, pause=0.01)
+
+    def wait_for_end(self) -> None:
+        wait_until(lambda: not self.process.isalive(), "the program ends", shown=lambda: self.text)
 
     def resize(self, columns: int, rows: int) -> None:
         self.process.setwinsize(rows, columns)
@@ -78,14 +159,19 @@ class PtyScreen:
 
     def end(self) -> None:
         self.process.close(force=True)
-        self._thread.join(60)
+        self._thread.join(ceiling())
 
 
 @contextmanager
 def on_screen(
-    command: Sequence[str], *, environ: Mapping[str, str], columns: int = 80, rows: int = 24
+    command: Sequence[str],
+    *,
+    environ: Mapping[str, str],
+    columns: int = 80,
+    rows: int = 24,
+    terminal: Callable[..., Terminal] = spawn_program,
 ) -> Iterator[PtyScreen]:
-    screen = PtyScreen(command, environ=environ, columns=columns, rows=rows)
+    screen = PtyScreen(command, environ=environ, columns=columns, rows=rows, terminal=terminal)
     try:
         yield screen
     finally:

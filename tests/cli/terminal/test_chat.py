@@ -11,15 +11,19 @@ from pathlib import Path
 
 import pytest
 from tests.cli.terminal.cut_proxy import cut_proxy
-from tests.cli.terminal.fleet import Fleet, environment, until
-from tests.cli.terminal.screen import FULL_CLEAR, PtyScreen, on_screen
+from tests.cli.terminal.fleet import Fleet, environment
+from tests.cli.terminal.screen import FULL_CLEAR, ForkedTerminal, PtyScreen, on_screen
+from tests.support.machine import ceiling
+from tests.support.waiting import wait_until
 
 SIZES = [pytest.param(80, 24, id="80x24"), pytest.param(200, 60, id="200x60")]
 
 
 def chat(fleet: Fleet, *words: str, columns: int = 80, rows: int = 24, **environ: str):
-    command = fleet.words("chat", "--state", str(fleet.state), "desk", *words)
-    return on_screen(command, environ=environment(fleet.home, **environ), columns=columns, rows=rows)
+    """Show a chat that is a fork. The chat in tmux starts as the user's does."""
+    command = ("fleetwright_cli", "chat", "--state", str(fleet.state), "desk", *words)
+    environ = environment(fleet.home, **environ)
+    return on_screen(command, environ=environ, columns=columns, rows=rows, terminal=ForkedTerminal)
 
 
 def ready(screen: PtyScreen) -> None:
@@ -100,7 +104,7 @@ def test_chat_cancels_the_task_with_ctrl_c(fleet: Fleet) -> None:
         screen.type("\x03")
         screen.wait("Press Ctrl-C again to leave.")
         screen.type("\x03")
-        until(lambda: not screen.process.isalive())
+        screen.wait_for_end()
 
 
 def test_chat_leaves_the_task_running_with_ctrl_d(fleet: Fleet) -> None:
@@ -110,7 +114,7 @@ def test_chat_leaves_the_task_running_with_ctrl_d(fleet: Fleet) -> None:
         screen.wait("[y] approve")
         screen.type("\x04")
         screen.wait("to continue: --resume ")
-        until(lambda: not screen.process.isalive())
+        screen.wait_for_end()
         context = re.search(r"--resume (\S+)", screen.text)
     assert context
     with chat(fleet, "--resume", context[1]) as screen:
@@ -125,7 +129,7 @@ def test_chat_restores_the_terminal_when_it_is_ended(fleet: Fleet) -> None:
     with chat(fleet) as screen:
         ready(screen)
         os.kill(screen.process.pid, signal.SIGTERM)
-        until(lambda: not screen.process.isalive())
+        screen.wait_for_end()
         assert screen.process.exitstatus == 0
         assert screen.sent.rindex("\x1b[?2004l") > screen.sent.rindex("\x1b[?2004h")
 
@@ -134,14 +138,14 @@ def test_chat_resumes_a_stream_after_a_lost_connection(fleet: Fleet, tmp_path: P
     token = tmp_path / "token"
     token.write_text(fleet.address["token"])
     gate, streamed = threading.Event(), threading.Event()
-    fleet.model.scripts["[chat]"] = ["One two. ", streamed.set, lambda: gate.wait(240), "Three four."]
+    fleet.model.scripts["[chat]"] = ["One two. ", streamed.set, lambda: gate.wait(ceiling()), "Three four."]
     with cut_proxy(fleet.address["url"]) as proxy:
-        command = fleet.words("chat", "--url", proxy.url, "--token-file", str(token))
-        with on_screen(command, environ=environment(fleet.home)) as screen:
+        command = ("fleetwright_cli", "chat", "--url", proxy.url, "--token-file", str(token))
+        with on_screen(command, environ=environment(fleet.home), terminal=ForkedTerminal) as screen:
             screen.wait("· ready")
             screen.type("say [chat]\r")
             screen.wait("One two.")
-            assert streamed.wait(240)
+            assert streamed.wait(ceiling())
             proxy.closed = True
             proxy.cut()
             screen.wait("connection lost")
@@ -184,7 +188,7 @@ def test_chat_writes_whole_blocks_without_a_live_region(fleet: Fleet, words, env
         screen.type("y\n")
         screen.wait("Agent: ")
         screen.type("/quit\n")
-        until(lambda: not screen.process.isalive())
+        screen.wait_for_end()
         assert "\x1b" not in screen.sent
 
 
@@ -195,7 +199,7 @@ def test_chat_keeps_its_files_private(fleet: Fleet) -> None:
         screen.wait("desk lamp")
         ready(screen)
         screen.type("\x04")
-        until(lambda: not screen.process.isalive())
+        screen.wait_for_end()
     folder = fleet.home / "state" / "fleetwright"
     files = [path for path in folder.iterdir() if path.is_file()]
     assert {"history", "conversations.json"} <= {path.name for path in files}
@@ -209,23 +213,31 @@ def test_chat_survives_a_resize_in_tmux(fleet: Fleet, tmp_path: Path) -> None:
     environ = environment(fleet.home)
 
     def tmux(*words: str) -> str:
-        ended = subprocess.run([*server, *words], capture_output=True, text=True, timeout=240, check=True, env=environ)
+        ended = subprocess.run(
+            [*server, *words], capture_output=True, text=True, timeout=ceiling(), check=True, env=environ
+        )
         return ended.stdout
+
+    def wait_for_pane(seen, what: str) -> None:
+        wait_until(lambda: seen(tmux("capture-pane", "-p")), what, shown=lambda: tmux("capture-pane", "-p"))
 
     command = fleet.words("chat", "--state", str(fleet.state), "desk")
     tmux("-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "30", *command)
     try:
-        until(lambda: "· ready" in tmux("capture-pane", "-p"))
+        wait_for_pane(lambda text: "· ready" in text, "the agent is ready")
         tmux("send-keys", "-l", "Talk. [[long:150]] [[pause:0.01]]")
         tmux("send-keys", "Enter")
-        until(lambda: "word40" in tmux("capture-pane", "-p"))
+        wait_for_pane(lambda text: "word40" in text, "the text streams")
         for columns in ("70", "120", "100"):
             tmux("resize-window", "-x", columns, "-y", "30")
             tmux("send-keys", "-l", "k")
-            until(lambda columns=columns: tmux("display", "-p", "#{pane_width}").strip() == columns)
-        until(lambda: "word149" in tmux("capture-pane", "-p") and "· ready" in tmux("capture-pane", "-p"))
+            wait_until(
+                lambda columns=columns: tmux("display", "-p", "#{pane_width}").strip() == columns,
+                f"the pane has {columns} columns",
+            )
+        wait_for_pane(lambda text: "word149" in text and "· ready" in text, "the text ends")
         tmux("send-keys", "C-l")
-        until(lambda: tmux("capture-pane", "-p").count("· ready") == 1)
+        wait_for_pane(lambda text: text.count("· ready") == 1, "the screen is drawn anew")
         shown = tmux("capture-pane", "-p")
         assert shown.count("> kkk") == 1
         assert shown.count("word149") == 1

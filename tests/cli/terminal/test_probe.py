@@ -1,11 +1,12 @@
 """`fleetwright probe`: a sound server passes, and each fault fails the check that looks for it."""
 
 import json
-import subprocess
 from typing import Any
 
 import httpx
 import pytest
+from tests.cli.terminal.fleet import environment
+from tests.support.cli.dev_run import run_fleetwright
 
 from fleetwright_cli.conformance.checks import CHECKS, ProbeState
 from fleetwright_cli.conformance.connection import ProbedServer
@@ -91,14 +92,14 @@ async def test_server_that_finds_every_task_fails():
 def test_probe_of_a_running_agent_passes(fleet, tmp_path):
     token = tmp_path / "token"
     token.write_text(fleet.address["token"])
-    words = fleet.words("probe", fleet.address["url"], "--token-file", str(token), "-o", "json")
-    done = subprocess.run(words, capture_output=True, text=True, timeout=240)
+    words = ("probe", fleet.address["url"], "--token-file", str(token), "-o", "json")
+    done = run_fleetwright(*words, environment=environment(fleet.home))
     assert done.returncode == 0, done.stdout + done.stderr
     assert {each["result"] for each in json.loads(done.stdout)} <= {"passed", "skipped"}
 
 
 @pytest.mark.process
 def test_probe_without_a_server_exits_with_2(fleet):
-    done = subprocess.run(fleet.words("probe", "http://127.0.0.1:9"), capture_output=True, text=True, timeout=240)
+    done = run_fleetwright("probe", "http://127.0.0.1:9", environment=environment(fleet.home))
     assert (done.returncode, done.stdout) == (2, "")
     assert "no connection to http://127.0.0.1:9" in done.stderr

@@ -7,7 +7,10 @@ import threading
 
 import pytest
 from tests.cli.terminal.cut_proxy import cut_proxy
-from tests.cli.terminal.fleet import Fleet, environment, until
+from tests.cli.terminal.fleet import Fleet, environment
+from tests.support.cli.dev_run import assert_running, run_fleetwright, started_fleetwright
+from tests.support.machine import ceiling
+from tests.support.waiting import wait_until
 
 REFUND = "Refund order A-1002."
 LOOK_UP = "Look up order A-1002."
@@ -18,7 +21,16 @@ def lines(text: str) -> list[dict]:
 
 
 def test_run_writes_only_the_answer_to_stdout(fleet: Fleet) -> None:
-    ended = fleet.run(LOOK_UP)
+    """This command is a process that starts as the user's does. The others are forks."""
+    command = fleet.words("run", "--state", str(fleet.state), "desk", LOOK_UP)
+    ended = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=ceiling(),
+        env=environment(fleet.home),
+    )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout == (
         "Here is what I found. Order A-1002: a desk lamp, 39.50 USD, delivered on 12 November, reported broken.\n"
@@ -113,23 +125,14 @@ def test_run_cancels_the_task_after_its_timeout(fleet: Fleet) -> None:
 
 
 def test_run_cancels_the_task_at_an_interrupt(fleet: Fleet) -> None:
-    command = fleet.words("run", "--state", str(fleet.state), "desk", "--output-format", "stream-json")
-    process = subprocess.Popen(
-        [*command, "Talk. [[long:400]] [[pause:0.1]]"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment(fleet.home),
-    )
-    assert process.stdout is not None
-    for line in process.stdout:
-        if json.loads(line)["type"] == "text":
-            break
-    process.send_signal(signal.SIGINT)
-    rest = process.stdout.read()
-    assert process.wait(240) == 130
+    words = ("run", "--state", str(fleet.state), "desk", "--output-format", "stream-json")
+    talk = "Talk. [[long:400]] [[pause:0.1]]"
+    with started_fleetwright(*words, talk, environment=environment(fleet.home)) as (process, output):
+        next(line for line in output if json.loads(line)["type"] == "text")
+        process.send_signal(signal.SIGINT)
+        rest = output.read()
+        assert process.wait() == 130
     assert lines(rest)[-1]["state"] == "interrupted"
-    process.stdout.close()
 
 
 def test_run_resumes_a_stream_after_a_lost_connection(fleet: Fleet, tmp_path) -> None:
@@ -137,28 +140,23 @@ def test_run_resumes_a_stream_after_a_lost_connection(fleet: Fleet, tmp_path) ->
     token.write_text(fleet.address["token"])
     token_and_format = ["--token-file", str(token), "--output-format", "stream-json"]
     gate, streamed = threading.Event(), threading.Event()
-    fleet.model.scripts["[gate]"] = ["One two three. ", streamed.set, lambda: gate.wait(240), "Four five six."]
+    fleet.model.scripts["[gate]"] = ["One two three. ", streamed.set, lambda: gate.wait(ceiling()), "Four five six."]
     with cut_proxy(fleet.address["url"]) as proxy:
-        process = subprocess.Popen(
-            fleet.words("run", "--url", proxy.url, *token_and_format, "[gate]"),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment(fleet.home),
-        )
-        assert process.stdout is not None
-        read = [next(line for line in process.stdout if json.loads(line)["type"] == "text")]
-        assert streamed.wait(240)
-        proxy.closed = True
-        proxy.cut()
-        read += [next(line for line in process.stdout if json.loads(line)["type"] == "connection")]
-        proxy.closed = False
-        accepted = proxy.accepted
-        until(lambda: proxy.accepted > accepted, process)
-        gate.set()
-        found = lines("".join([*read, *process.stdout]))
-        assert process.wait(240) == 0
-        process.stdout.close()
+        words = ("run", "--url", proxy.url, *token_and_format, "[gate]")
+        with started_fleetwright(*words, environment=environment(fleet.home)) as (process, output):
+            read = [next(line for line in output if json.loads(line)["type"] == "text")]
+            assert streamed.wait(ceiling())
+            proxy.closed = True
+            proxy.cut()
+            read += [next(line for line in output if json.loads(line)["type"] == "connection")]
+            proxy.closed = False
+            accepted = proxy.accepted
+            wait_until(
+                lambda: proxy.accepted > accepted, "the command connects again", alive=lambda: assert_running(process)
+            )
+            gate.set()
+            found = lines("".join([*read, *output]))
+            assert process.wait() == 0
     assert "".join(each["text"] for each in found if each["type"] == "text") == "One two three. Four five six."
     assert [each["connected"] for each in found if each["type"] == "connection"] == [False, True]
     assert not any(each["type"] == "reset" for each in found)
@@ -180,10 +178,8 @@ def test_run_resumes_a_stream_after_a_lost_connection(fleet: Fleet, tmp_path) ->
 )
 def test_run_reports_mistakes_by_exit_code(fleet: Fleet, tmp_path, words, code, wanted) -> None:
     places = {"url": fleet.address["url"], "tmp": str(tmp_path), "state": str(fleet.state)}
-    command = fleet.words("run", *(word.format(**places) for word in words))
-    ended = subprocess.run(
-        command, capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL, env=environment(fleet.home)
-    )
+    wanted_words = (word.format(**places) for word in words)
+    ended = run_fleetwright("run", *wanted_words, environment=environment(fleet.home))
     assert ended.returncode == code, ended.stderr
     assert wanted in ended.stderr
     assert "Traceback" not in ended.stderr

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +12,10 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
-from tests.cli.terminal.fleet import environment, serving, until
+from tests.cli.terminal.fleet import environment, serving
+from tests.support.cli.dev_run import running_dev
+
+from fleetwright_cli.terminal.transport.dev_fleet import default_state
 
 SHOP = Path(__file__).parents[3] / "examples/coding-agent/shop"
 AGENT = """\
@@ -79,8 +81,8 @@ def coding_fleet(root: Path, checkout: Path, model: ScriptedCoder, *, edits: str
     (root / "fleet").mkdir()
     (root / "home").mkdir()
     (root / "fleet/agent.yaml").write_text(AGENT.replace("EDITS", edits))
-    log = root / "dev.log"
-    with serving(model) as port, log.open("w") as output:
+    fleet = root / "fleet"
+    with serving(model) as port:
         environ = environment(
             root / "home",
             OPENAI_API_KEY="k",
@@ -88,12 +90,7 @@ def coding_fleet(root: Path, checkout: Path, model: ScriptedCoder, *, edits: str
             OPENAI_MODEL="gpt-4o",
             PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         )
-        words = ["dev", "-f", str(root / "fleet"), "--workspace", f"coder={checkout}", "--unsafe-workspace"]
-        command = [sys.executable, "-m", "fleetwright_cli", *words]
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environ)
-        try:
-            until(lambda: "The fleet keeps running" in log.read_text(), process)
+        words = ("--workspace", f"coder={checkout}", "--unsafe-workspace")
+        state = default_state(fleet, environ)
+        with running_dev(fleet, *words, state=state, log=root / "dev.log", environment=environ):
             yield environ
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(240)
