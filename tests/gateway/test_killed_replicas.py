@@ -2,8 +2,8 @@
 
 import asyncio
 import json
+import os
 import signal
-import sys
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,11 +15,13 @@ import aiohttp
 import pytest
 from aiohttp import web
 from tests.gateway.replica import TOKEN, WOKEN
+from tests.support.forked_modules import ForkedProgram, start_module
+from tests.support.machine import ceiling
+from tests.support.waiting import await_until, within
 
 from fleetwright_gateway.process.sockets import listen
 
 pytestmark = pytest.mark.process
-ROOT = Path(__file__).parents[2]
 EVENTS = 10
 
 
@@ -79,18 +81,20 @@ async def worker(process_ring: None) -> AsyncIterator[Worker]:
 
 @dataclass
 class Replica:
-    process: asyncio.subprocess.Process
+    process: ForkedProgram
     url: str
     lines: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
 
-    async def listen(self) -> None:
-        assert self.process.stdout is not None
-        async for line in self.process.stdout:
+    async def listen(self, output: asyncio.StreamReader) -> None:
+        async for line in output:
             self.lines.put_nowait(line.decode().strip())
 
     async def kill(self) -> None:
         self.process.kill()
-        await self.process.wait()
+        await self.wait()
+
+    async def wait(self) -> int:
+        return await asyncio.to_thread(self.process.wait)
 
 
 Start = Callable[..., Any]
@@ -110,21 +114,24 @@ async def start(worker: Worker, keys: Path, tmp_path: Path) -> AsyncIterator[Sta
 @asynccontextmanager
 async def _started(worker: Worker, folder: Path, *, asleep: bool) -> AsyncIterator[Replica]:
     arguments = ["--upstream", str(worker.port), "--folder", str(folder), *(["--asleep"] if asleep else [])]
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.gateway.replica", *arguments, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+    reader, writer = os.pipe()
+    process = start_module("tests.gateway.replica", *arguments, environment=os.environ, stdout=writer)
+    os.close(writer)
+    output = asyncio.StreamReader()
+    pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(output), os.fdopen(reader, "rb", buffering=0)
     )
-    assert process.stdout is not None
     try:
-        async with asyncio.timeout(60):
-            port = int(await process.stdout.readline())
+        async with within("the replica writes its port"):
+            port = int(await output.readline())
         replica = Replica(process, f"http://127.0.0.1:{port}")
-        listening = asyncio.create_task(replica.listen())
+        listening = asyncio.create_task(replica.listen(output))
         yield replica
         listening.cancel()
     finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
+        process.kill()
+        await asyncio.to_thread(process.wait)
+        pipe.close()
 
 
 class Callers:
@@ -177,7 +184,7 @@ class Callers:
 
 @pytest.fixture
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as found:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ceiling())) as found:
         yield found
 
 
@@ -187,7 +194,7 @@ async def test_killed_replica_loses_nothing_and_breaks_no_other_stream(
     one, other = [await start() for _ in range(2)]
     callers = Callers(session, [one, other])
     working = [asyncio.create_task(callers.load(prefix, 8)) for prefix in ("a", "bb", "c", "dd", "e", "ff")]
-    await until(lambda: len(worker.works) >= 6)
+    await await_until(lambda: len(worker.works) >= 6, "six works are done", shown=lambda: worker.works)
     await one.kill()
     await asyncio.gather(*working)
     assert callers.broken[one.url] > 0
@@ -202,17 +209,20 @@ async def test_replaced_replica_ends_what_it_has_begun(start: Start, worker: Wor
     one, other = [await start() for _ in range(2)]
     callers = Callers(session, [one, other])
     working = [asyncio.create_task(callers.load(prefix, 8)) for prefix in ("a", "bb", "c", "dd")]
-    await until(lambda: len(worker.works) >= 4)
+    await await_until(lambda: len(worker.works) >= 4, "four works are done", shown=lambda: worker.works)
     for position in (0, 1):
         old = callers.replicas[position]
         fresh = await start()
         received = len(worker.results)
         callers.replicas[position] = fresh
         # A Service sends no new connections to a replica that leaves. A call that still connects would be one.
-        await until(lambda old=old: callers.open[old.url] <= worker.results.keys())
+        await await_until(
+            lambda old=old: callers.open[old.url] <= worker.results.keys(),
+            "the agent has every open call of the old replica",
+            shown=lambda old=old: callers.open[old.url],
+        )
         old.process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(100):
-            assert await old.process.wait() == 0
+        assert await old.wait() == 0
         assert len(worker.results) >= received
     await asyncio.gather(*working)
     assert callers.broken.total() == 0, "calls that had begun ended, and no call went to a replica that leaves"
@@ -240,7 +250,7 @@ async def test_gateway_killed_in_a_wake_loses_no_message(
         worker.ready.clear()  # Otherwise the message could reach the agent before the kill.
     callers = Callers(session, [one, other])
     sending = asyncio.create_task(callers.send("m"))
-    async with asyncio.timeout(100):
+    async with within("the message is answered", shown=lambda: (steps, callers.open)):
         if phase == "woken":
             assert await one.lines.get() == WOKEN
             await one.kill()
@@ -267,9 +277,3 @@ async def test_two_replicas_that_wake_an_agent_both_answer(start: Start, worker:
     assert callers.broken.total() == 0
     assert worker.works == Counter({f"m{number}": 1 for number in range(8)})
     assert [(await replica.lines.get(), replica.lines.empty()) for replica in replicas] == [(WOKEN, True)] * 2
-
-
-async def until(look: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not look():  # noqa: ASYNC110 - it looks from outside
-            await asyncio.sleep(0.01)
