@@ -54,6 +54,7 @@ def _run(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+@pytest.mark.exhaustive
 def test_plugin_runs_without_installed_packages(unpacked: Path) -> None:
     version = _run(unpacked, "kubectl-fleetwright", "--version")
     assert version.stdout == "kubectl fleetwright, version 1.2.3\n", version.stderr
@@ -65,6 +66,7 @@ def test_plugin_runs_without_installed_packages(unpacked: Path) -> None:
     assert (local.returncode, "install the package fleetwright" in local.stderr) == (1, True), local.stderr
 
 
+@pytest.mark.exhaustive
 def test_plugin_names_the_versions_of_python_that_it_needs(unpacked: Path, tmp_path: Path) -> None:
     other = tmp_path / "store"
     (other / "lib/cp399").mkdir(parents=True)
@@ -81,6 +83,7 @@ def test_archive_has_equal_bytes_for_equal_files() -> None:
     assert compressed(files) == compressed(dict(reversed(files.items())))
 
 
+@pytest.mark.exhaustive
 def test_archive_has_only_what_krew_installs(built: Path) -> None:
     with tarfile.open(built) as archive:
         members = archive.getmembers()
