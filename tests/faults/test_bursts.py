@@ -9,6 +9,7 @@ from e2e.faults.plan import Fault
 MANY = 100
 
 
+@pytest.mark.exhaustive
 async def test_o15_secret_shared_by_100_agents_rolls_out_none(stand):
     """O15: the Secret is rotated, deleted, restored."""
     space = await stand.space()
@@ -73,7 +74,7 @@ async def test_o15_skill_shared_by_30_agents_rolls_out_each_once(stand):
     assert made == len(names)
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.exhaustive
 async def test_o18_failing_agent_in_a_burst_does_not_delay_the_others(stand):
     """O18: 200 agents are created, edited and deleted at once.
 

@@ -67,28 +67,31 @@ async def _stood_back(process) -> bool:
     return process.exit_code == 1
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.exhaustive
 async def test_o17_successor_completes_a_burst_after_sigkill(stand):
-    """O17, O18: SIGKILL, as from the OOM killer, in the middle of 1,000 agents, one of which is invalid."""
+    """O17, O18: SIGKILL, as from the OOM killer, in the middle of 300 agents, one of which is invalid."""
     space = await stand.space()
     operator = await stand.operator(space)
     operator.plan.outage = lambda _, name: Fault.INTERNAL if name == "apply deployments/poison" else None
-    names = [f"poet-{number:03}" for number in range(999)]
+    names = [f"poet-{number:03}" for number in range(299)]
     began = time.monotonic()
     await asyncio.gather(*(stand.agent(space, name) for name in ("poison", *names)))
-    await stand.until(space, lambda: operator.plan.total_writes(space) > 3000, "the work is under way")
+    await stand.until(space, lambda: operator.plan.total_writes(space) > 900, "the work is under way")
     await operator.process.stop(signal.SIGKILL)
     vacant = {"spec": {"holderIdentity": ""}}
     await stand.client.merge("Lease", f"{space}-system", "fleetwright-operator", vacant)
     await operator.process.started()
-    await stand.programmed(space, *names, seconds=900)
-    print(f"999 of 1,000 agents, over a kill: {time.monotonic() - began:.0f} s")
+    await stand.programmed(space, *names)
+    print(f"299 of 300 agents, over a kill: {time.monotonic() - began:.0f} s")
     assert stand.condition("Agent", space, "poison", "Programmed").get("status") != "True"
     writes = operator.plan.total_writes(space)
-    assert writes <= 2 * 1000 * 14, "at most twice what an undisturbed run needs"
+    assert writes <= 2 * 300 * 14, "at most twice what an undisturbed run needs"
 
 
-@pytest.mark.parametrize("hours", [1, -1], ids=["an hour ahead", "an hour behind"])
+@pytest.mark.parametrize(
+    "hours",
+    [pytest.param(1, id="an hour ahead"), pytest.param(-1, id="an hour behind", marks=pytest.mark.exhaustive)],
+)
 async def test_o17_wrong_clock_acquires_no_lease_and_rotates_no_token(stand, tmp_path, hours):
     """O17: an operator with a wrong clock runs beside a leader with a correct one, and then alone.
 
@@ -116,7 +119,10 @@ async def test_o17_wrong_clock_acquires_no_lease_and_rotates_no_token(stand, tmp
     await stand.programmed(space, "poet")
 
 
-@pytest.mark.parametrize("hours", [1, -1], ids=["ahead and back", "back and ahead"])
+@pytest.mark.parametrize(
+    "hours",
+    [pytest.param(1, id="ahead and back"), pytest.param(-1, id="back and ahead", marks=pytest.mark.exhaustive)],
+)
 async def test_o17_clock_jump_moves_no_lease_and_rotates_no_token(stand, tmp_path, hours):
     """O17: the leader's clock jumps by an hour and back, while it resyncs every two seconds and the standby observes
     it.

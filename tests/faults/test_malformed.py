@@ -160,7 +160,6 @@ async def _is_validated(stand, kind: str) -> bool:
     return False
 
 
-@pytest.mark.timeout(1200)
 async def test_o11_malformed_objects_are_reported_without_a_crash(stand, without_rules):
     """O11: every shape that validation would have refused. Some objects exist before the operator starts."""
     space = await stand.space()

@@ -34,7 +34,7 @@ async def test_o8_children_without_managed_fields_are_adopted_again(stand):
     assert operator.plan.total_writes(space) - writes <= 2 * len(kinds)
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.exhaustive
 async def test_o8_edited_or_removed_child_fields_are_restored(stand, capsys):
     """O8: edit and remove each owned field, one after another, of all children of a fleet concurrently.
 

@@ -128,6 +128,7 @@ async def test_disturbed_watch_loses_no_object(stand, trouble):
     assert operator.process.exit_code is None
 
 
+@pytest.mark.exhaustive
 async def test_o6_half_open_watches_time_out_and_reconnect(stand):
     """O6: without a resync.
 

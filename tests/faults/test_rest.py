@@ -19,6 +19,7 @@ from e2e.control_plane.normalised_state import bare_name
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.exhaustive
 async def test_o20_idle_operator_and_restart_write_nothing(stand):
     """O20: a dozen resyncs and a restart cause no write and no read of a single object."""
     space = await stand.space()
