@@ -20,6 +20,8 @@ from mcp.server.fastmcp import FastMCP
 from tests.agent_image.life.scripted_model import ScriptedModel
 from tests.agent_image.plain import NO_TLS
 from tests.support.agent.preloaded import ForkedProcess, Preloaded
+from tests.support.machine import ceiling
+from tests.support.waiting import await_until, within
 from tests.workspace.conftest import TOKEN, LocalWorkspace
 
 from fleetwright_a2a.extensions import TOOL_CALL
@@ -84,7 +86,7 @@ class House:
         async def cook_dish(portions: int) -> str:
             """Cook a dish in the kitchen."""
             self.ledger.append(f"cooked {portions}")
-            await anyio.to_thread.run_sync(self.kitchen.wait, 60)
+            await anyio.to_thread.run_sync(self.kitchen.wait, ceiling())
             return f"{portions} portions are ready."
 
         return server
@@ -177,7 +179,7 @@ class Guest:
 
     def http(self) -> httpx.AsyncClient:
         headers = {"A2A-Version": "1.0", "Authorization": f"Bearer {TOKENS[self.owner]}"}
-        return httpx.AsyncClient(verify=NO_TLS, base_url=self.url, headers=headers, timeout=60)
+        return httpx.AsyncClient(verify=NO_TLS, base_url=self.url, headers=headers, timeout=ceiling())
 
     def by(self, owner: str) -> "Guest":
         return Guest(self.url, self.ops_url, self.process, owner)
@@ -200,10 +202,14 @@ class Guest:
 
     async def rested(self, task: dict[str, Any]) -> dict[str, Any]:
         """Wait until the task is neither submitted nor working, and return it."""
-        async with asyncio.timeout(200):
-            while state(found := await self.get(task)) in {"submitted", "working"}:  # noqa: ASYNC110 - it looks from outside
-                await asyncio.sleep(0.02)
-        return found
+
+        async def find_rested() -> dict[str, Any] | None:
+            nonlocal found
+            found = await self.get(task)
+            return None if state(found) in {"submitted", "working"} else found
+
+        found: dict[str, Any] = {}
+        return await await_until(find_rested, "the task rests", shown=lambda: found, pause=0.05)
 
     async def events(self, method: str, params: dict[str, Any]) -> AsyncGenerator[dict[str, Any]]:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
@@ -218,7 +224,8 @@ class Guest:
         The result of a call is on disk before the stream reports it.
         """
         ended, task = 0, {}
-        async with asyncio.timeout(200), aclosing(self.events("SendStreamingMessage", message)) as events:
+        what = f"{times} completed calls of {tool}"
+        async with within(what), aclosing(self.events("SendStreamingMessage", message)) as events:
             async for event in events:
                 task = task or event.get("task") or {"id": event.get("statusUpdate", {}).get("taskId")}
                 about = event.get("statusUpdate", {}).get("status", {}).get("message", {}).get("metadata", {})
@@ -229,13 +236,13 @@ class Guest:
         raise AssertionError(f"the stream ended after {ended} of {times} calls of {tool}")
 
     async def metric(self, name: str) -> float:
-        async with httpx.AsyncClient(verify=NO_TLS, base_url=self.ops_url, timeout=60) as http:
+        async with httpx.AsyncClient(verify=NO_TLS, base_url=self.ops_url, timeout=ceiling()) as http:
             lines = (await http.get("/metrics")).text.splitlines()
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"fleetwright_{name}"))
 
     async def missing(self) -> list[str]:
         """Return the tools that the status page lists as missing from its MCP server."""
-        async with httpx.AsyncClient(verify=NO_TLS, base_url=self.ops_url, timeout=60) as http:
+        async with httpx.AsyncClient(verify=NO_TLS, base_url=self.ops_url, timeout=ceiling()) as http:
             (server,) = (await http.get("/status")).json()["mcpServers"]
         return list(server["missing"])
 
@@ -256,14 +263,21 @@ class Guest:
         assert await self.process.wait() == 0
 
     async def ready(self) -> None:
-        async with asyncio.timeout(200), httpx.AsyncClient(verify=NO_TLS, base_url=self.ops_url, timeout=60) as http:
-            while True:
+        seen = ""
+        async with httpx.AsyncClient(verify=NO_TLS, base_url=self.ops_url, timeout=ceiling()) as http:
+
+            async def is_ready() -> bool:
+                nonlocal seen
                 try:
-                    if (await http.get("/readyz")).status_code == 200:
-                        return
-                except httpx.TransportError:
+                    answer = await http.get("/readyz")
+                except httpx.TransportError as error:
                     assert self.process is None or self.process.returncode is None, "the agent process exited"
-                await asyncio.sleep(0.02)
+                    seen = repr(error)
+                    return False
+                seen = answer.text
+                return answer.status_code == 200
+
+            await await_until(is_ready, "the agent is ready", shown=lambda: seen)
 
 
 def saying(text: str | None, *, data: Any = None, now: bool = False, **message: Any) -> dict[str, Any]:

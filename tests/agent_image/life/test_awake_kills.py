@@ -11,11 +11,11 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.agent_image.life.held_model import held_model
 from tests.agent_image.life.test_behind_a_gateway import OWNER, PATH, TOKEN, gateway, pod  # noqa: F401 - a fixture
 from tests.gateway.fleet_api import FleetApi
 from tests.gateway.served_gateway import Client
 from tests.gateway.test_clients import list_client
+from tests.support.agent.held_model import held_model
 
 pytestmark = pytest.mark.starts_first
 READY = [{"type": "Ready", "status": "True"}]

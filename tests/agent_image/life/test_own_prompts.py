@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from tests.agent_image.life.held_model import held_model
 from tests.agent_image.operator_client import TOKEN, Operator, operator_document
+from tests.support.agent.held_model import held_model
 
 from fleetwright_a2a.extensions import TOOL_CALL
 

@@ -6,7 +6,9 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from tests.agent_image.life.held_model import held_model
+from tests.support.agent.held_model import held_model
+from tests.support.machine import ceiling
+from tests.support.waiting import await_until
 
 from fleetwright_a2a.extensions import COST
 from fleetwright_agent.storage.errors import TaskLogUnavailable
@@ -30,25 +32,31 @@ def end(request):
     return of
 
 
-async def test_turn_killed_before_any_effect_is_resumed(agent_process, states, house):
-    async with agent_process() as guest:
-        task = await guest.say("Book table for 4 [[think:30]] [[pause:0.1]]", now=True)
-        await guest.kill()
-    async with agent_process() as guest:
-        done = await guest.rested(task)
-        assert states(done) == "completed"
+async def test_turn_killed_before_any_effect_is_resumed(agent_process, states, house, serve):
+    with held_model(serve, tool_results=0) as (model, settings):
+        async with agent_process(**settings) as guest:
+            task = await guest.say("Book table for 4", now=True)
+            await model.is_holding()
+            await guest.kill()
+        model.released.set()
+        async with agent_process(**settings) as guest:
+            done = await guest.rested(task)
+            assert states(done) == "completed"
     assert house.ledger == ["table for 4"]
 
 
-async def test_r1_r2_finished_tool_call_is_not_repeated_after_restart(agent_process, states, house, end):
-    async with agent_process() as guest:
-        task = await guest.say("Book table for 4 [[pause:0.5]]", now=True)
-        await told(guest, task)
-        await end(guest)
-    async with agent_process() as guest:
-        follow = guest.events("SubscribeToTask", {"id": task["id"]})
-        seen = [event async for event in follow]
-        done = await guest.get(task)
+async def test_r1_r2_finished_tool_call_is_not_repeated_after_restart(agent_process, states, house, end, serve):
+    with held_model(serve, tool_results=1, pieces=3) as (model, settings):
+        async with agent_process(**settings) as guest:
+            task = await guest.say("Book table for 4", now=True)
+            await told(guest, task)
+            await end(guest)
+        async with agent_process(**settings) as guest:
+            follow = guest.events("SubscribeToTask", {"id": task["id"]})
+            seen = [await anext(follow)]
+            model.released.set()
+            seen += [event async for event in follow]
+            done = await guest.get(task)
     assert house.ledger == ["table for 4"]
     assert states(done) == "completed"
     (artifact,) = done["artifacts"]
@@ -56,15 +64,19 @@ async def test_r1_r2_finished_tool_call_is_not_repeated_after_restart(agent_proc
     assert seen[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-async def test_task_cost_includes_usage_before_a_restart(agent_process, states, end):
-    async with agent_process() as guest:
-        task = await guest.say("Book table for 4 [[pause:0.2]]", now=True)
-        await told(guest, task)
-        await end(guest)
-    async with agent_process() as guest:
-        interrupted = await guest.rested(task)
-        # An incognito task sees no earlier conversation, so its prompt equals the interrupted task's prompt.
-        whole = await guest.say("Book table for 4 [[pause:0]]", metadata={"incognito": True})
+async def test_task_cost_includes_usage_before_a_restart(agent_process, states, end, serve):
+    price = {"inputPerMillion": "1", "outputPerMillion": "2"}
+    with held_model(serve, tool_results=1, pieces=3) as (model, settings):
+        settings["model"]["price"] = price
+        async with agent_process(**settings) as guest:
+            task = await guest.say("Book table for 4", now=True)
+            await told(guest, task)
+            await end(guest)
+        model.released.set()
+        async with agent_process(**settings) as guest:
+            interrupted = await guest.rested(task)
+            # An incognito task sees no earlier conversation, so its prompt equals the interrupted task's prompt.
+            whole = await guest.say("Book table for 4", metadata={"incognito": True})
         bills = [each["artifacts"][0]["metadata"][COST] for each in (interrupted, whole)]
         # The cost includes the interrupted call and its repetition.
         assert bills[0]["usage"]["output_tokens"] >= bills[1]["usage"]["output_tokens"] > 0
@@ -75,7 +87,7 @@ async def test_task_cost_includes_usage_before_a_restart(agent_process, states, 
 async def test_r1_interrupted_tool_call_is_not_repeated_and_fails_task(agent_process, states, house, end):
     async with agent_process() as guest:
         task = await guest.say("Cook a dish of 3 portions", now=True)
-        await until(lambda: ledger(house), 1)
+        await has_effects(house, 1)
         await end(guest)
     house.kitchen.set()
     async with agent_process() as guest:
@@ -91,7 +103,7 @@ async def test_r1_interrupted_tool_call_is_not_repeated_and_fails_task(agent_pro
 async def test_r1_interrupted_parallel_calls_are_not_repeated(agent_process, states, house):
     async with agent_process() as guest:
         task = await guest.say("Book table for 4; cook a dish of 3 portions [[together]]", now=True)
-        await until(lambda: ledger(house), 2)
+        await has_effects(house, 2)
         await guest.kill()
     async with agent_process() as guest:
         assert states(await guest.rested(task)) == "failed"
@@ -138,9 +150,7 @@ async def test_denial_after_an_expiry_survives_a_kill(agent_process, states, hou
         settings |= {"approvals": {"tools": ["house__charge_card"], "expirySeconds": 1}}
         async with agent_process(**settings) as guest:
             task = await guest.say("Charge the card 30")
-            async with asyncio.timeout(60):
-                while states(await guest.get(task)) == "input-required":  # noqa: ASYNC110 - it looks from outside
-                    await asyncio.sleep(0.05)
+            await model.is_holding()
             await guest.kill_during(task)
         model.released.set()
         async with agent_process(**settings) as guest:
@@ -155,83 +165,100 @@ async def test_approval_that_expires_without_a_process_is_denied(agent_process, 
     async with agent_process(**asking) as guest:
         task = await guest.say("Charge the card 30")
         await guest.kill()
-    async with agent_process(**asking) as guest, asyncio.timeout(60):
-        while states(await guest.get(task)) != "completed":  # noqa: ASYNC110 - it looks from outside
-            await asyncio.sleep(0.05)
+    async with agent_process(**asking) as guest:
+
+        async def is_completed():
+            return states(await guest.get(task)) == "completed"
+
+        await await_until(is_completed, "the task is completed after the expiry", pause=0.05)
     assert house.ledger == []
 
 
-async def test_waiting_tasks_keep_their_order_across_restarts(agent_process, states, house, end):
+async def test_waiting_tasks_keep_their_order_across_restarts(agent_process, states, house, end, serve):
     limits = {"maxConcurrentTurns": 1, "highPriorityCallers": ["client:default"]}
-    settings = {"limits": limits, "approvals": {"tools": ["house__charge_card"]}}
-    async with agent_process(**settings) as guest:
-        asked = await guest.say("Charge the card 30")
-        first = await guest.say("Book table for 1 [[think:100]] [[pause:0.1]]", now=True)
-        waiting = [await guest.say(f"Book table for {number}", now=True) for number in (2, 3)]
-        await guest.say("yes", taskId=asked["id"], now=True)
-        last = await guest.say("Book table for 4", now=True)
-        urgent = await guest.say("Book table for 5", now=True, metadata={"priority": "high"})
-        assert await guest.metric('turns{phase="waiting"}') == 5
-        await end(guest)
-    assert house.ledger == []
-    async with agent_process(**settings) as guest:
-        ends = [await guest.rested(task) for task in (first, urgent, *waiting, asked, last)]
+    with held_model(serve, tool_results=0, texts=["table for 1"]) as (model, settings):
+        settings |= {"limits": limits, "approvals": {"tools": ["house__charge_card"]}}
+        async with agent_process(**settings) as guest:
+            asked = await guest.say("Charge the card 30")
+            first = await guest.say("Book table for 1", now=True)
+            await model.is_holding()
+            waiting = [await guest.say(f"Book table for {number}", now=True) for number in (2, 3)]
+            await guest.say("yes", taskId=asked["id"], now=True)
+            last = await guest.say("Book table for 4", now=True)
+            urgent = await guest.say("Book table for 5", now=True, metadata={"priority": "high"})
+            assert await guest.metric('turns{phase="waiting"}') == 5
+            await end(guest)
+        assert house.ledger == []
+        model.released.set()
+        async with agent_process(**settings) as guest:
+            ends = [await guest.rested(task) for task in (first, urgent, *waiting, asked, last)]
     assert [states(task) for task in ends] == ["completed"] * 6
     tables = [f"table for {number}" for number in (1, 5, 2, 3)]
     assert house.ledger == [*tables, "charged 30", "table for 4"]
 
 
-async def test_r2_queued_messages_are_answered_in_order(agent_process, states, end):
-    async with agent_process() as guest:
-        first = await guest.say("Hello there, my friend. [[pause:0.5]]", now=True, contextId="shared")
-        second = await guest.say("My dog is called Rex.", now=True, contextId="shared")
-        third = await guest.say("What is my dog called?", now=True, contextId="shared")
-        await asyncio.sleep(0.3)
-        await end(guest)
-    async with agent_process() as guest:
-        ends = [await guest.rested(task) for task in (first, second, third)]
+async def test_r2_queued_messages_are_answered_in_order(agent_process, states, end, serve):
+    with held_model(serve, tool_results=0, texts=["Hello there"]) as (model, settings):
+        async with agent_process(**settings) as guest:
+            first = await guest.say("Hello there, my friend.", now=True, contextId="shared")
+            second = await guest.say("My dog is called Rex.", now=True, contextId="shared")
+            third = await guest.say("What is my dog called?", now=True, contextId="shared")
+            await model.is_holding()
+            await end(guest)
+        model.released.set()
+        async with agent_process(**settings) as guest:
+            ends = [await guest.rested(task) for task in (first, second, third)]
     assert [states(task) for task in ends] == ["completed"] * 3
     assert "Rex" in ends[2]["artifacts"][0]["parts"][0]["text"]
 
 
-async def test_human_answer_queued_behind_a_turn_survives_a_kill(agent_process, states):
-    async with agent_process() as guest:
-        first = await guest.say("Ask the human about dessert", contextId="shared")
-        second = await guest.say("My dog is called Rex. [[pause:0.5]]", now=True, contextId="shared")
-        await told(guest, second)
-        await guest.say("Cake", taskId=first["id"], now=True)
-        await guest.kill()
-    async with agent_process() as guest:
-        ends = [await guest.rested(task) for task in (first, second)]
-        assert [states(task) for task in ends] == ["completed"] * 2
-        assert "Cake" in ends[0]["artifacts"][0]["parts"][0]["text"]
-        assert "I read your message: My dog is called Rex." in ends[1]["artifacts"][0]["parts"][0]["text"]
-        known = await guest.say("What is my dog called?", contextId="shared")
-        assert "Rex" in known["artifacts"][0]["parts"][0]["text"]
+async def test_human_answer_queued_behind_a_turn_survives_a_kill(agent_process, states, serve):
+    with held_model(serve, tool_results=0, pieces=2, texts=["called Rex"]) as (model, settings):
+        async with agent_process(**settings) as guest:
+            first = await guest.say("Ask the human about dessert", contextId="shared")
+            second = await guest.say("My dog is called Rex.", now=True, contextId="shared")
+            await told(guest, second)
+            await guest.say("Cake", taskId=first["id"], now=True)
+            await guest.kill()
+        model.released.set()
+        async with agent_process(**settings) as guest:
+            ends = [await guest.rested(task) for task in (first, second)]
+            assert [states(task) for task in ends] == ["completed"] * 2
+            assert "Cake" in ends[0]["artifacts"][0]["parts"][0]["text"]
+            assert "I read your message: My dog is called Rex." in ends[1]["artifacts"][0]["parts"][0]["text"]
+            known = await guest.say("What is my dog called?", contextId="shared")
+            assert "Rex" in known["artifacts"][0]["parts"][0]["text"]
 
 
-async def test_human_answer_in_a_side_thread_survives_a_restart(agent_process, states):
-    async with agent_process() as guest:
-        first = await guest.say("Ask the human about dessert [[pause:0.5]]", contextId="shared")
-        await guest.say("My dog is called Rex.", contextId="shared")
-        await guest.say("Cake", taskId=first["id"], now=True)
-        await told(guest, first)
-        await guest.leave()
-    async with agent_process() as guest:
-        done = await guest.rested(first)
-        assert states(done) == "completed"
-        assert "Cake" in done["artifacts"][0]["parts"][0]["text"]
+async def test_human_answer_in_a_side_thread_survives_a_restart(agent_process, states, serve):
+    with held_model(serve, tool_results=1, pieces=2, texts=["dessert"]) as (model, settings):
+        async with agent_process(**settings) as guest:
+            first = await guest.say("Ask the human about dessert", contextId="shared")
+            await guest.say("My dog is called Rex.", contextId="shared")
+            await guest.say("Cake", taskId=first["id"], now=True)
+            await model.is_holding()
+            await guest.leave()
+        model.released.set()
+        async with agent_process(**settings) as guest:
+            done = await guest.rested(first)
+            assert states(done) == "completed"
+            assert "Cake" in done["artifacts"][0]["parts"][0]["text"]
 
 
-async def test_r14_waiting_callers_learn_that_the_task_continues(agent_process, states):
-    async with agent_process() as guest:
+async def test_r14_waiting_callers_learn_that_the_task_continues(agent_process, states, serve):
+    with held_model(serve, tool_results=0, pieces=2) as (model, settings):
+        await leave_four_callers(agent_process, states, model, settings)
+
+
+async def leave_four_callers(agent_process, states, model, settings):
+    async with agent_process(**settings) as guest:
         waiting = asyncio.create_task(guest.say(TEXT))
-        seen = asyncio.create_task(collected(guest, "My dog is called Rex. [[pause:1.2]]"))
+        seen = asyncio.create_task(collected(guest, "My dog is called Rex."))
         older = [
             asyncio.create_task(last_line(guest, "0.3", "message/stream", OLDER)),
             asyncio.create_task(last_line(guest, "0.1", "tasks/sendSubscribe", OLDEST)),
         ]
-        await until(lambda: running(guest), 4)
+        await model.is_holding(4)
         await guest.leave()
         task, events = await waiting, await seen
         for said in await asyncio.gather(*older):
@@ -240,22 +267,24 @@ async def test_r14_waiting_callers_learn_that_the_task_continues(agent_process, 
     assert states(task) == states(events[-1]["statusUpdate"]) == "working"
     assert status["message"]["metadata"] == {"reason": "restart"}
     assert "will resume this task" in status["message"]["parts"][0]["text"]
-    async with agent_process() as guest:
+    model.released.set()
+    async with agent_process(**settings) as guest:
         for each in (task, events[0]["task"]):
             assert states(await guest.rested(each)) == "completed"
 
 
-async def test_ephemeral_memory_fails_unfinished_tasks_at_shutdown(agent_process, states):
-    async with agent_process(ephemeralMemory=True) as guest:
-        waiting = asyncio.create_task(guest.say(TEXT))
-        await until(lambda: running(guest), 1)
-        await guest.leave()
-        task = await waiting
+async def test_ephemeral_memory_fails_unfinished_tasks_at_shutdown(agent_process, states, serve):
+    with held_model(serve, tool_results=0) as (model, settings):
+        async with agent_process(ephemeralMemory=True, **settings) as guest:
+            waiting = asyncio.create_task(guest.say(TEXT))
+            await model.is_holding()
+            await guest.leave()
+            task = await waiting
     assert states(task) == "failed"
     assert task["status"]["message"]["metadata"]["reason"] == "shutdown"
 
 
-TEXT = "Hello there, my friend. [[pause:1.2]]"
+TEXT = "Hello there, my friend."
 OLDER = {
     "message": {"kind": "message", "messageId": "older", "role": "user", "parts": [{"kind": "text", "text": TEXT}]}
 }
@@ -276,23 +305,16 @@ async def collected(guest, text):
 
 async def told(guest, task):
     """Wait until the task produces output."""
-    async with asyncio.timeout(90):
-        while not (await guest.get(task)).get("artifacts"):  # noqa: ASYNC110 - it looks from outside
-            await asyncio.sleep(0.05)
+
+    async def has_output():
+        return (await guest.get(task)).get("artifacts")
+
+    await await_until(has_output, "the task produces output", pause=0.05)
 
 
-async def running(guest):
-    return len((await guest.call("ListTasks", {}))["result"]["tasks"])
-
-
-async def ledger(house):
-    return len(house.ledger)
-
-
-async def until(look, wanted):
-    async with asyncio.timeout(90):
-        while await look() < wanted:  # noqa: ASYNC110 - it looks from outside
-            await asyncio.sleep(0.02)
+async def has_effects(house, number):
+    """Wait until the tools have had this number of effects."""
+    await await_until(lambda: len(house.ledger) >= number, f"{number} effects of tools", shown=lambda: house.ledger)
 
 
 async def test_crashing_task_is_resumed_three_times_then_fails(agent_process, states):
@@ -355,7 +377,7 @@ async def test_queued_task_is_not_failed_with_a_crashing_one(agent_process, stat
 
 
 def shifted(mounted, change):
-    with closing(sqlite3.connect(mounted.layout.memory / "tasks.db", timeout=100)) as connection:
+    with closing(sqlite3.connect(mounted.layout.memory / "tasks.db", timeout=ceiling())) as connection:
         (began,) = connection.execute("SELECT began_ns FROM tasks").fetchone()
         assert began is not None
         connection.executescript(change)

@@ -1,9 +1,9 @@
 """Sub-agents whose calls need a person: the task of the caller waits with their question, over A2A."""
 
 import pytest
-from tests.agent_image.life.held_model import held_model
 from tests.agent_image.life.scripted_model import ScriptedModel
 from tests.agent_image.life.test_sub_agents import WAITER, answer, cooking, lines, order, orders, told_calls
+from tests.support.agent.held_model import held_model
 
 from fleetwright_a2a.extensions import ASK, COST, KAGENT_HITL
 

@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from tests.agent_image.life.held_model import held_model
+from tests.support.agent.held_model import held_model
 
 from fleetwright_a2a.extensions import COST, TOOL_CALL
 from fleetwright_agent.storage.sqlite.conversations import schema
