@@ -2,8 +2,8 @@
 
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,12 @@ import pytest
 import yaml
 from e2e.cluster.ports import free_port
 from tests.agent_image.life.conftest import agent, house, house_port, message, model_port, write  # noqa: F401 - fixtures
-from tests.agent_image.life.test_budgets import cost
+from tests.support.agent.costs import read_cost
+from tests.support.machine import ceiling
+from tests.support.waiting import wait_until
 
 KEY = "sk-of-the-gateway"
 KEY_FILE = "secrets/gateway/api-key"
-START_SECONDS = 180.0
 
 
 def settings(model_port: int) -> dict[str, Any]:  # noqa: F811 - the port of the fixture
@@ -50,27 +51,25 @@ def gateway(
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, env=alone, cwd=folder, stdout=log, stderr=log)
     try:
-        _await(process, f"http://127.0.0.1:{port}", folder / "log")
+        await_liveness(process, f"http://127.0.0.1:{port}", folder / "log")
         yield f"http://127.0.0.1:{port}/v1"
     finally:
         process.terminate()
         try:
-            process.wait(10)
+            process.wait(ceiling())
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
 
 
-def _await(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
-    until = time.monotonic() + START_SECONDS
-    while time.monotonic() < until:
+def await_liveness(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
+    def is_alive() -> bool:
         assert process.poll() is None, log.read_text()[-4000:]
-        try:
-            if httpx.get(f"{url}/health/liveliness", timeout=5).status_code == 200:
-                return
-        except httpx.TransportError:
-            time.sleep(0.2)
-    raise AssertionError(log.read_text()[-4000:])
+        with suppress(httpx.TransportError):
+            return httpx.get(f"{url}/health/liveliness", timeout=ceiling()).status_code == 200
+        return False
+
+    wait_until(is_alive, "the proxy is alive", shown=log.read_text, pause=0.2)
 
 
 @pytest.fixture
@@ -93,8 +92,7 @@ def answer(task: dict[str, Any]) -> str:
     return "".join(part.get("text", "") for part in task["artifacts"][0]["parts"])
 
 
-pytestmark = [pytest.mark.starts_first, pytest.mark.timeout(600)]
-"""The first run downloads a hundred packages."""
+pytestmark = [pytest.mark.starts_first, pytest.mark.exhaustive]
 
 
 async def test_litellm_passes_streaming_tools_usage_and_cost(agent, house, message, through):  # noqa: F811 - fixtures
@@ -104,9 +102,9 @@ async def test_litellm_passes_streaming_tools_usage_and_cost(agent, house, messa
         assert len([event for event in events if "artifactUpdate" in event]) > 2, "the gateway streams the answer"
         booked = await guest.say("Book table for 2; charge card 5 [[together]]")
         assert "A table for 2 is booked" in answer(booked)
-        usage = cost(booked)["usage"]
+        usage = read_cost(booked)["usage"]
         dollars = (usage["input_tokens"] + 2 * usage["output_tokens"]) / 1e6
-        assert cost(booked)["costUsd"] == pytest.approx(dollars, abs=1e-6)
+        assert read_cost(booked)["costUsd"] == pytest.approx(dollars, abs=1e-6)
         assert await guest.metric('llm_calls_total{model="offline",outcome="ok"}') == 3
     assert sorted(house.ledger) == ["charged 5", "table for 2"]
 
@@ -124,7 +122,7 @@ async def test_litellm_usage_and_cost_match_a_direct_turn(agent, through, text, 
     # Session memory would add the first conversation to the second prompt.
     for changes in ({}, {"model": through()}):
         async with agent(memory={"sessions": {"enabled": False}}, **changes) as guest:
-            told.append(cost(await guest.say(text)))
+            told.append(read_cost(await guest.say(text)))
     straight, behind = told
     assert straight["usage"]["input_tokens"] - behind["usage"]["input_tokens"] == less
     assert straight["usage"]["output_tokens"] == behind["usage"]["output_tokens"] > 0

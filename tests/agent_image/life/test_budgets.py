@@ -5,16 +5,9 @@ from typing import Any
 
 import httpx
 from tests.agent_image.plain import NO_TLS
+from tests.support.agent.costs import read_cost
 
-COST = "https://proto-labs.ai/a2a/ext/cost-v1"
 TINY = {"period": "Month", "tokens": 4000}
-
-
-def cost(task: dict[str, Any]) -> dict[str, Any]:
-    holders = [*task.get("artifacts", ()), task["status"].get("message", {})]
-    (found,) = [each["metadata"][COST] for each in holders if COST in each.get("metadata", {})]
-    payload: dict[str, Any] = found
-    return payload
 
 
 async def used_up(guest: Any) -> dict[str, Any]:
@@ -76,8 +69,8 @@ async def test_budget_exhausted_mid_task_keeps_effects_and_cost(agent, house):
         task = await guest.say("Book table for 2, then book table for 3, then book table for 4, then charge card 5")
         assert task["status"]["state"] == "TASK_STATE_FAILED"
         assert task["status"]["message"]["metadata"]["reason"] == "budget_exceeded"
-        assert cost(task)["success"] is False
-        assert cost(task)["usage"]["input_tokens"] > 0
+        assert read_cost(task)["success"] is False
+        assert read_cost(task)["usage"]["input_tokens"] > 0
     assert house.ledger
 
 
@@ -92,7 +85,7 @@ async def test_budget_downgrade_switches_to_the_cheaper_model(agent):
 async def test_task_costs_add_up_to_the_metrics(agent):
     async with agent() as guest:
         tasks = [await guest.say(text) for text in ("Book table for 2", "Hello", "Charge card 5", "Tell me a story")]
-        told = [cost(task) for task in tasks]
+        told = [read_cost(task) for task in tasks]
         spent = await guest.metric("llm_cost_usd_total")
         assert abs(sum(each["costUsd"] for each in told) - spent) < 1e-6 * len(told)
         tokens = sum(sum(each["usage"][key] for key in ("input_tokens", "output_tokens")) for each in told)
@@ -118,9 +111,9 @@ async def test_cancelled_model_call_is_charged(agent, house):
         await guest.call("CancelTask", {"id": task["id"]})
         ended = await guest.rested(task)
         assert ended["status"]["state"] == "TASK_STATE_CANCELED"
-        usage = cost(ended)["usage"]
+        usage = read_cost(ended)["usage"]
         assert usage["input_tokens"] > 0
         assert usage["output_tokens"] > 0
-        assert cost(ended)["success"] is False
+        assert read_cost(ended)["success"] is False
         assert await guest.metric("llm_tokens_total") == usage["input_tokens"] + usage["output_tokens"]
         assert await guest.metric("llm_estimated_calls_total") == 1

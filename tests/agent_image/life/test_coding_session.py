@@ -1,6 +1,5 @@
-"""A long session of a coding agent whose process is killed twice: every call runs at most once."""
+"""A session of a coding agent whose process is killed twice: every call runs at most once."""
 
-import asyncio
 import re
 from threading import Event
 from typing import Any
@@ -12,13 +11,15 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 from tests.agent_image.life.scripted_model import Step, answered
+from tests.support.machine import ceiling
+from tests.support.waiting import await_until
 from tests.workspace.conftest import LocalWorkspace
 
 pytestmark = pytest.mark.starts_first
 
-TURNS = 50
-KILLED_IN_A_MODEL_CALL = 17
-KILLED_IN_A_COMMAND = 34
+TURNS = 12
+KILLED_IN_A_MODEL_CALL = 4
+KILLED_IN_A_COMMAND = 8
 ENDS = {
     # The result of the last command may not be on disk yet when the process is killed. Then its outcome is unknown.
     KILLED_IN_A_MODEL_CALL: {"completed", "failed"},
@@ -42,7 +43,7 @@ class CodingModel:
         number, done = int(turn), sum(each["role"] == "tool" for each in messages[asked:])
         if number == KILLED_IN_A_MODEL_CALL and done == 3:
             self.reached.set()
-            await anyio.to_thread.run_sync(self.goes_on.wait, 60)
+            await anyio.to_thread.run_sync(self.goes_on.wait, ceiling())
         return answered(_step(number, done), number * 10 + done)
 
 
@@ -94,8 +95,6 @@ async def test_session_with_two_kills_repeats_no_call(
 
 async def _reached(model: CodingModel, calls: Any, turn: int) -> None:
     """Wait until the turn is where its process is killed."""
-    async with asyncio.timeout(60):
-        if turn == KILLED_IN_A_MODEL_CALL:
-            await asyncio.to_thread(model.reached.wait, 60)
-        while str(turn) not in calls.read_text().split():  # noqa: ASYNC110 - it looks from outside
-            await asyncio.sleep(0.02)
+    if turn == KILLED_IN_A_MODEL_CALL:
+        await await_until(model.reached.is_set, f"turn {turn} makes its last model call")
+    await await_until(lambda: str(turn) in calls.read_text().split(), f"the command of turn {turn} runs")

@@ -93,7 +93,7 @@ async def finished(guest, task, states):
 @pytest.mark.parametrize(
     ("text", "changes"),
     [
-        pytest.param("Book table for 4", {}, id="a tool"),
+        pytest.param("Book table for 4", {}, id="a tool", marks=pytest.mark.exhaustive),
         pytest.param("Charge the card 30; book table for 4 [[together]]", GATED, id="two tools, of which one waits"),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 from mcp.server.fastmcp import FastMCP
 from starlette.responses import JSONResponse
 from tests.agent_image.plain import NO_TLS
+from tests.support.machine import ceiling
 
 from fleetwright_cli.offline.model import OfflineModel
 
@@ -73,6 +74,7 @@ def text_of(task):
     return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
 
 
+@pytest.mark.exhaustive
 async def test_r12_history_of_ten_windows_is_compacted_and_reported(agent, strict, message):
     """The conversation is compacted, each compaction is reported, and no rejected prompt is sent again."""
     provider, document = strict
@@ -105,7 +107,7 @@ async def long_conversation(guest, messages):
         assert said["status"]["state"] == "TASK_STATE_COMPLETED", said["status"]
     known = await guest.say("What is my customer number?", contextId=first["contextId"])
     assert "C-7741" in text_of(known)
-    async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=20) as http:
+    async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=ceiling()) as http:
         counted = re.findall(r'compactions_total{.*trigger="(\w+)"} (\S+)', (await http.get("/metrics")).text)
     return {trigger: float(times) for trigger, times in counted}
 

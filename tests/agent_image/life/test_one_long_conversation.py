@@ -5,7 +5,6 @@ It also includes an approval and a sub-agent, whose learned skill another conver
 The transcript, the counters, the ledger, the task costs and the audit trail must each be complete.
 """
 
-import asyncio
 import json
 import sqlite3
 from contextlib import closing
@@ -13,12 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from tests.support.waiting import await_until
 
 from fleetwright_a2a.extensions import COST
 from fleetwright_agent.audit.verification import verify
 from fleetwright_agent.storage.sqlite.conversations import schema
 
-pytestmark = pytest.mark.starts_first
+pytestmark = [pytest.mark.starts_first, pytest.mark.exhaustive]
 
 CONTEXT = "about-everything"
 CUT = "Tell me a story that takes its time. [[long:100]] [[pause:0.1]]"
@@ -129,9 +129,11 @@ async def killed_in_a_turn(guest: Any) -> dict[str, Any]:
     """
     compacted = await guest.metric("compactions_total")
     task: dict[str, Any] = await guest.say(CUT, contextId=CONTEXT, now=True)
-    async with asyncio.timeout(60):
-        while not (await guest.get(task)).get("artifacts"):  # noqa: ASYNC110 - it looks from outside
-            await asyncio.sleep(0.02)
+
+    async def has_output() -> bool:
+        return bool((await guest.get(task)).get("artifacts"))
+
+    await await_until(has_output, "the task shows a part of its answer")
     assert await guest.metric("compactions_total") == compacted, "a compaction would add its own cost"
     await guest.kill()
     return task

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.agent_image.life.conftest import Recorder
-from tests.agent_image.life.test_budgets import cost
+from tests.support.agent.costs import read_cost
 
 
 @pytest.fixture(params=["Anthropic", "Google"])
@@ -77,20 +77,20 @@ async def test_provider_usage_prices_cached_tokens_separately(agent, claude):
         text = "Tell me about " + "the sea and " * 150
         first = await guest.say(text)
         second = await guest.say("And now?", contextId=first["contextId"])
-        usage = cost(second)["usage"]
+        usage = read_cost(second)["usage"]
         assert usage["cache_read_input_tokens"] > 0
         fresh = usage["input_tokens"] - usage["cache_read_input_tokens"]
         dollars = (3 * fresh + 0.3 * usage["cache_read_input_tokens"] + 15 * usage["output_tokens"]) / 1e6
-        assert cost(second)["costUsd"] == pytest.approx(dollars, abs=1e-6)
+        assert read_cost(second)["costUsd"] == pytest.approx(dollars, abs=1e-6)
         spent = await guest.metric('llm_cost_usd_total{model="offline-claude"}')
-        assert cost(first)["costUsd"] + cost(second)["costUsd"] == pytest.approx(spent, abs=2e-6)
+        assert read_cost(first)["costUsd"] + read_cost(second)["costUsd"] == pytest.approx(spent, abs=2e-6)
 
 
 async def test_provider_caches_only_if_declared_or_implicit(agent, claude):
     async with agent(model={**claude, "promptCache": False}) as guest:
         first = await guest.say("Tell me about " + "the sea and " * 150)
         second = await guest.say("And now?", contextId=first["contextId"])
-        assert ("cache_read_input_tokens" in cost(second)["usage"]) is (claude["provider"] == "Google")
+        assert ("cache_read_input_tokens" in read_cost(second)["usage"]) is (claude["provider"] == "Google")
 
 
 @pytest.mark.parametrize(
