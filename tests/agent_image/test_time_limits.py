@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import httpx
 import pytest
 from prometheus_client import CollectorRegistry
-from tests.agent_image.tools.test_mcp import Tools, _serving
+from tests.support.agent.mcp_tools import ToolServer, serve_tools
 from tests.virtual_time import run
 
 from fleetwright_agent.config.layout import Layout
@@ -76,7 +76,7 @@ async def _silent_server() -> tuple[float, str]:
 
 async def _silent_call() -> tuple[float, str]:
     """Call a tool that never returns."""
-    async with _serving(Tools("wait")) as port:
+    async with serve_tools(ToolServer("wait")) as port:
         connection = _connection(port)
         (tool,) = await connection.tools()
         result = await _until_it_gives_up(lambda: tool.run(CALL))

@@ -1,73 +1,17 @@
 """Skills in git: the commands of the pods check and fetch them from a real `git http-backend` on loopback."""
 
-import base64
 import json
-import os
-import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
+from tests.support.agent.git_backend import GitBackend, run_git
 
 from fleetwright_agent.__main__ import main
 
 # The library does not close responses that it rejects. The command exits anyway.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 HEAD = "---\nname: haiku\ndescription: Writes haiku.\n---"
-
-
-def git(folder: Path, *arguments: str) -> str:
-    env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
-    author = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
-    command = ["git", *author, *arguments]
-    return subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True, text=True).stdout.strip()
-
-
-class Backend(BaseHTTPRequestHandler):
-    """A CGI host for `git http-backend`; if it has a password, it requires the password."""
-
-    root: Path
-    password = ""
-
-    def do_GET(self) -> None:
-        self._serve(b"")
-
-    def do_POST(self) -> None:
-        self._serve(self.rfile.read(int(self.headers["Content-Length"])))
-
-    def _serve(self, body: bytes) -> None:
-        wanted = f"Basic {base64.b64encode(f'git:{self.password}'.encode()).decode()}"
-        if self.password and self.headers.get("Authorization") != wanted:
-            self.send_response(401)
-            self.send_header("WWW-Authenticate", 'Basic realm="git"')
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        path, _, query = self.path.partition("?")
-        env = {
-            "PATH": os.environ["PATH"],
-            "GIT_PROJECT_ROOT": str(self.root),
-            "GIT_HTTP_EXPORT_ALL": "1",
-            "PATH_INFO": path,
-            "QUERY_STRING": query,
-            "REQUEST_METHOD": self.command,
-            "CONTENT_TYPE": self.headers.get("Content-Type", ""),
-            "CONTENT_LENGTH": str(len(body)),
-            "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
-            "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
-        }
-        answer = subprocess.run(["git", "http-backend"], input=body, env=env, capture_output=True).stdout
-        head, _, content = answer.partition(b"\r\n\r\n")
-        fields = dict(line.split(": ", 1) for line in head.decode().splitlines())
-        self.send_response(int(fields.pop("Status", "200 OK").split()[0]))
-        for name, value in {**fields, "Content-Length": str(len(content))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_request(self, code: object = "-", size: object = "-") -> None:
-        """Log nothing."""
 
 
 @pytest.fixture
@@ -78,15 +22,15 @@ def repository(tmp_path):
     (folder / "haiku" / "scripts" / "count.bin").write_bytes(bytes(range(256)))
     (folder / "linked").mkdir()
     (folder / "linked" / "SKILL.md").symlink_to("/etc/passwd")
-    git(folder, "init", "-q")
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", "one")
+    run_git(folder, "init", "-q")
+    run_git(folder, "add", ".")
+    run_git(folder, "commit", "-qm", "one")
     return folder
 
 
 @pytest.fixture
 def server(process_ring: None, repository):
-    handler = type("Handler", (Backend,), {"root": repository.parent})
+    handler = type("Handler", (GitBackend,), {"root": repository.parent})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield handler, f"http://127.0.0.1:{server.server_address[1]}/skills/.git"
@@ -104,9 +48,9 @@ def probe(capsys, *arguments: str) -> tuple[int, dict, str]:
 
 
 def test_skill_probe_and_fetch_agree_on_a_commit(repository, server, capsys, tmp_path):
-    first = git(repository, "rev-parse", "HEAD")
+    first = run_git(repository, "rev-parse", "HEAD")
     (repository / "haiku" / "SKILL.md").write_text("changed")
-    git(repository, "commit", "-qam", "two")
+    run_git(repository, "commit", "-qam", "two")
     code, report, _ = probe(capsys, *source(server[1], first))
     assert code == 0
     assert report["head"] == HEAD
@@ -128,14 +72,14 @@ def test_skill_probe_and_fetch_agree_on_a_commit(repository, server, capsys, tmp
 
 
 def test_skill_probe_finds_an_unreferenced_commit(repository, server, capsys):
-    lost = git(repository, "rev-parse", "HEAD")
-    git(repository, "commit", "-q", "--amend", "-m", "another")
+    lost = run_git(repository, "rev-parse", "HEAD")
+    run_git(repository, "commit", "-q", "--amend", "-m", "another")
     assert probe(capsys, *source(server[1], lost))[0] == 0
 
 
 def test_skill_probe_reads_a_private_repository_with_its_token(repository, server, capsys, tmp_path):
     server[0].password = "s3cret-token"
-    commit = git(repository, "rev-parse", "HEAD")
+    commit = run_git(repository, "rev-parse", "HEAD")
     code, _, says = probe(capsys, *source(server[1], commit))
     assert code == 2
     assert "name a Secret in source.git.secretRef" in says
@@ -147,7 +91,7 @@ def test_skill_probe_reads_a_private_repository_with_its_token(repository, serve
 
 
 def test_skill_probe_of_a_folder_has_the_digest_of_the_commit(repository, server, capsys):
-    commit = git(repository, "rev-parse", "HEAD")
+    commit = run_git(repository, "rev-parse", "HEAD")
     fetched = probe(capsys, *source(server[1], commit))[1]
     assert probe(capsys, f"--folder={repository / 'haiku'}")[1] == fetched
 
@@ -171,7 +115,7 @@ def test_skill_probe_follows_redirects_within_one_origin(repository, server, cap
             usual(handler)
 
     server[0].do_GET = moved
-    commit = git(repository, "rev-parse", "HEAD")
+    commit = run_git(repository, "rev-parse", "HEAD")
     code, _, says = probe(capsys, *source(f"http://127.0.0.1:{port}/old", commit))
     assert code == (0 if works else 2), says
     assert works or f"redirects to another server, http://{host}:{port}; use its address in source.git.url" in says
@@ -207,7 +151,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("commit", "path", "wanted"), REFUSED)
 def test_skill_probe_refuses_an_invalid_skill(repository, server, capsys, commit, path, wanted):
-    found = git(repository, "rev-parse", commit) if commit == "HEAD" else commit
+    found = run_git(repository, "rev-parse", commit) if commit == "HEAD" else commit
     code, _, says = probe(capsys, *source(server[1], found, path))
     assert code == 2
     assert wanted in says
@@ -233,7 +177,7 @@ def test_skill_probe_names_an_unreachable_server(capsys):
 )
 def test_skill_probe_treats_server_failures_as_transient(repository, server, capsys, tmp_path, failure, says):
     server[0].do_GET = failure
-    commit = git(repository, "rev-parse", "HEAD")
+    commit = run_git(repository, "rev-parse", "HEAD")
     code, _, said = probe(capsys, *source(server[1], commit))
     assert (code, says in said) == (75, True)
     into = tmp_path / "mounted"

@@ -6,7 +6,7 @@ import threading
 from http.server import ThreadingHTTPServer
 
 import pytest
-from tests.agent_image.probe.test_skill import Backend, git
+from tests.support.agent.git_backend import GitBackend, run_git
 
 from fleetwright_agent.__main__ import main
 
@@ -21,20 +21,20 @@ def repository(tmp_path):
     (folder / "run.sh").write_text("#!/bin/sh\n")
     (folder / "run.sh").chmod(0o755)
     (folder / "link").symlink_to("src/main.py")
-    git(folder, "init", "-q", "-b", "trunk")
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", "one")
-    git(folder, "tag", "-am", "first", "v1")
-    git(folder, "checkout", "-qb", "feature")
+    run_git(folder, "init", "-q", "-b", "trunk")
+    run_git(folder, "add", ".")
+    run_git(folder, "commit", "-qm", "one")
+    run_git(folder, "tag", "-am", "first", "v1")
+    run_git(folder, "checkout", "-qb", "feature")
     (folder / "src" / "main.py").write_text("print('two')\n")
-    git(folder, "commit", "-qam", "two")
-    git(folder, "checkout", "-q", "trunk")
+    run_git(folder, "commit", "-qam", "two")
+    run_git(folder, "checkout", "-q", "trunk")
     return folder
 
 
 @pytest.fixture
 def server(process_ring: None, repository):
-    handler = type("Handler", (Backend,), {"root": repository.parent})
+    handler = type("Handler", (GitBackend,), {"root": repository.parent})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield handler, f"http://127.0.0.1:{server.server_address[1]}/shop/.git"
@@ -60,16 +60,16 @@ def fetch(capsys, url: str, into, *more: str) -> tuple[int, str, str]:
     ids=["default branch", "branch", "annotated tag", "commit"],
 )
 def test_clone_checks_out_the_reference(repository, server, workspace, capsys, ref, branch, text):
-    wanted = git(repository, "rev-parse", "feature") if ref == "HASH" else ref
+    wanted = run_git(repository, "rev-parse", "feature") if ref == "HASH" else ref
     code, commit, _ = fetch(capsys, server[1], workspace, *([f"--ref={wanted}"] if wanted else []))
     assert code == 0
-    assert commit == git(repository, "rev-parse", f"{wanted or 'trunk'}^{{commit}}")
+    assert commit == run_git(repository, "rev-parse", f"{wanted or 'trunk'}^{{commit}}")
     assert (workspace / "src" / "main.py").read_text() == f"print('{text}')\n"
-    assert git(workspace, "branch", "--show-current") == branch
-    assert git(workspace, "status", "--porcelain") == ""
+    assert run_git(workspace, "branch", "--show-current") == branch
+    assert run_git(workspace, "status", "--porcelain") == ""
     assert (workspace / "run.sh").stat().st_mode & 0o111
     assert (workspace / "link").readlink().as_posix() == "src/main.py"
-    assert git(workspace, "log", "--oneline", "origin/feature").count("\n") == 1
+    assert run_git(workspace, "log", "--oneline", "origin/feature").count("\n") == 1
 
 
 def test_clone_never_writes_over_existing_files(server, workspace, capsys):
@@ -92,7 +92,7 @@ def test_interrupted_clone_is_continued(repository, server, workspace, capsys):
     staging.mkdir()
     (workspace / "run.sh").rename(staging / "run.sh")
     assert fetch(capsys, server[1], workspace)[0] == 0
-    assert git(workspace, "status", "--porcelain") == ""
+    assert run_git(workspace, "status", "--porcelain") == ""
     assert not staging.exists()
 
 
@@ -113,8 +113,8 @@ def test_clone_leaves_no_credential_behind(server, workspace, capsys, tmp_path):
 @pytest.mark.parametrize("target", ["/etc/passwd", "../../secret", "src/../../x"])
 def test_clone_refuses_a_link_that_leads_out(repository, server, workspace, capsys, target):
     (repository / "bad").symlink_to(target)
-    git(repository, "add", ".")
-    git(repository, "commit", "-qm", "bad")
+    run_git(repository, "add", ".")
+    run_git(repository, "commit", "-qm", "bad")
     code, _, error = fetch(capsys, server[1], workspace)
     assert code == 2
     assert "the link 'bad' of the repository leads out of the workspace" in error
@@ -135,8 +135,8 @@ def test_clone_resolves_each_link(repository, server, workspace, capsys, links, 
     for name, target in links.items():
         (repository / name).parent.mkdir(parents=True, exist_ok=True)
         (repository / name).symlink_to(target)
-    git(repository, "add", ".")
-    git(repository, "commit", "-qm", "links")
+    run_git(repository, "add", ".")
+    run_git(repository, "commit", "-qm", "links")
     code, _, error = fetch(capsys, server[1], workspace)
     assert code == (2 if refused else 0)
     assert not refused or f"the link '{refused}' of the repository leads out of the workspace" in error

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from tests.agent_image.server.test_gateway_tokens import DELEGATION, KEY, LEAD_FOR_ANNA, delegation, keys
+from tests.support.agent.gateway_tokens import DELEGATION, KEY, LEAD_FOR_ANNA, build_key_file, sign_delegation
 
 from fleetwright_agent.protocol.frames import Frame, InterruptKind, InterruptRequest, TurnDone, TurnRequest
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
@@ -24,7 +24,7 @@ def log(request: Any, mounted: Any) -> TaskLog:
 
 @pytest.fixture
 async def door(open_door: Open, mounted: Any, log: TaskLog) -> Any:
-    mounted.write(mounted.layout.gateway_file, keys(KEY))
+    mounted.write(mounted.layout.gateway_file, build_key_file(KEY))
     return await open_door(asks_first, log=log)
 
 
@@ -40,7 +40,7 @@ async def post(door: Any, method: str, params: Any, *, task: str | None = None, 
     """Send a message, with a delegation for a task. Return the task, or the text of the error."""
     headers = {"Authorization": f"Bearer {KEY.token(LEAD_FOR_ANNA, sub='user:anna')}", "A2A-Version": version}
     if task is not None:
-        headers[DELEGATION] = delegation(task=task)
+        headers[DELEGATION] = sign_delegation(task=task)
     async with door.http(None) as http:
         call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         found = (await http.post("/a2a", json=call, headers=headers)).json()
@@ -94,7 +94,7 @@ class OutdatedLog(MemoryTaskLog):
 @pytest.mark.parametrize("with_delegation", [False, True])
 async def test_task_id_in_use_names_what_the_caller_sent(open_door: Open, mounted: Any, with_delegation: bool) -> None:
     """A caller of A2A 0.1 chooses the id, with and without a delegation."""
-    mounted.write(mounted.layout.gateway_file, keys(KEY))
+    mounted.write(mounted.layout.gateway_file, build_key_file(KEY))
     log, task = OutdatedLog(), "mine" if with_delegation else None
     assert (await send_v01(await open_door(log=log), "mine", task=task))["id"] == "mine"
     door, log.is_outdated = await open_door(log=log), True

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from a2a.helpers import new_task_from_user_message, new_text_artifact, new_text_message
-from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.agent_execution import RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 from a2a.types import (
@@ -21,27 +21,12 @@ from a2a.types import (
     TaskState,
     TaskStatusUpdateEvent,
 )
+from tests.support.agent.executors import ScriptedExecutor, reply_with_greeting
 
 from fleetwright_api.spec.agent import parse_agent
 from fleetwright_operator.build.card import agent_card
 
 Open = Callable[..., Any]
-
-
-class Scripted(AgentExecutor):
-    """An executor that runs a function of the context and the queue, and counts cancellations."""
-
-    def __init__(self, script: Callable[[RequestContext, EventQueue], Any]) -> None:
-        self._script = script
-        self.runs = 0
-        self.cancelled = 0
-
-    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
-        self.runs += 1
-        await self._script(context, event_queue)
-
-    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        self.cancelled += 1
 
 
 def updater(context: RequestContext, queue: EventQueue) -> TaskUpdater:
@@ -61,10 +46,6 @@ async def works(context: RequestContext, queue: EventQueue) -> None:
     await on.complete()
 
 
-async def replies(context: RequestContext, queue: EventQueue) -> None:
-    await queue.enqueue_event(new_text_message(f"Hello, {context.get_user_input()}.", role=Role.ROLE_AGENT))
-
-
 async def asks(context: RequestContext, queue: EventQueue) -> None:
     on = updater(context, queue)
     if context.current_task is None:
@@ -76,7 +57,7 @@ async def asks(context: RequestContext, queue: EventQueue) -> None:
 
 
 async def test_sdk_executor_task_is_returned_stored_and_streamed(open_door: Open) -> None:
-    door = await open_door(executor=Scripted(works))
+    door = await open_door(executor=ScriptedExecutor(works))
     task = await door.say("hello")
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
     assert [part["text"] for artifact in task["artifacts"] for part in artifact["parts"]] == ["You said: hello"]
@@ -87,7 +68,7 @@ async def test_sdk_executor_task_is_returned_stored_and_streamed(open_door: Open
 
 
 async def test_sdk_executor_message_reply_is_idempotent(open_door: Open) -> None:
-    executor = Scripted(replies)
+    executor = ScriptedExecutor(reply_with_greeting)
     door = await open_door(executor=executor)
     first = await door.call("SendMessage", {"message": _said("Ida")})
     again = await door.call("SendMessage", {"message": _said("Ida")})
@@ -107,9 +88,9 @@ async def test_sdk_executor_stream_opens_before_the_first_event(open_door: Open)
 
     async def waits(context: RequestContext, queue: EventQueue) -> None:
         await gate.wait()
-        await replies(context, queue)
+        await reply_with_greeting(context, queue)
 
-    door = await open_door(executor=Scripted(waits))
+    door = await open_door(executor=ScriptedExecutor(waits))
     body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": _said("Ida")}}
     async with asyncio.timeout(100), door.http() as http, http.stream("POST", "/a2a", json=body) as response:
         assert response.status_code == 200
@@ -131,9 +112,9 @@ async def test_sdk_executor_message_reply_after_a_wait_is_the_only_event(
 
     async def waits(context: RequestContext, queue: EventQueue) -> None:
         await gate.wait()
-        await replies(context, queue)
+        await reply_with_greeting(context, queue)
 
-    door = await open_door(executor=Scripted(waits))
+    door = await open_door(executor=ScriptedExecutor(waits))
     await door.call("SendMessage", {"message": _said("Ida"), "configuration": {"returnImmediately": True}})
     second = {**_said("Max"), "messageId": "second"}
     body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": second}}
@@ -155,7 +136,7 @@ async def test_sdk_executor_stream_slot_is_freed_on_early_disconnect(
         await asyncio.sleep(60)
 
     mounted.write(mounted.layout.config_file, documents(limits={"maxStreamsPerCaller": 1}))
-    door = await open_door(executor=Scripted(waits))
+    door = await open_door(executor=ScriptedExecutor(waits))
 
     async def opened(text: str) -> int:
         said = {**_said(text), "messageId": text}
@@ -170,7 +151,7 @@ async def test_sdk_executor_stream_slot_is_freed_on_early_disconnect(
 
 
 async def test_sdk_executor_repeated_message_streams_its_question(open_door: Open) -> None:
-    door = await open_door(executor=Scripted(asks))
+    door = await open_door(executor=ScriptedExecutor(asks))
     async with asyncio.timeout(100), door.client() as client:
         first = [event async for event in client.send_message(_request("A table, please."))]
         again = [event async for event in client.send_message(_request("A table, please."))]
@@ -180,16 +161,16 @@ async def test_sdk_executor_repeated_message_streams_its_question(open_door: Ope
 
 
 async def test_sdk_executor_stream_error_is_not_a_stream(open_door: Open) -> None:
-    door = await open_door(executor=Scripted(replies))
+    door = await open_door(executor=ScriptedExecutor(reply_with_greeting))
     refused = await door.call("SendStreamingMessage", {"message": {**_said("Ida"), "taskId": "of-nobody"}})
     assert refused["error"]["code"] == -32001
 
 
 async def test_sdk_executor_message_reply_to_an_answer_is_streamed(open_door: Open) -> None:
     async def asks_once(context: RequestContext, queue: EventQueue) -> None:
-        await (asks if context.current_task is None else replies)(context, queue)
+        await (asks if context.current_task is None else reply_with_greeting)(context, queue)
 
-    door = await open_door(executor=Scripted(asks_once))
+    door = await open_door(executor=ScriptedExecutor(asks_once))
     asked = await door.say("A table, please.")
     request = _request("four")
     request.message.task_id = asked["id"]
@@ -203,7 +184,7 @@ async def test_sdk_executor_final_status_is_streamed(open_door: Open) -> None:
     async def ends(context: RequestContext, queue: EventQueue) -> None:
         await updater(context, queue).complete()
 
-    door = await open_door(executor=Scripted(ends))
+    door = await open_door(executor=ScriptedExecutor(ends))
     async with door.client() as client:
         told = [event async for event in client.send_message(_request("hello"))]
     assert [event.WhichOneof("payload") for event in told] == ["task", "status_update"]
@@ -211,14 +192,14 @@ async def test_sdk_executor_final_status_is_streamed(open_door: Open) -> None:
 
 
 async def test_sdk_executor_message_reply_ends_a_nonblocking_task(open_door: Open) -> None:
-    door = await open_door(executor=Scripted(replies))
+    door = await open_door(executor=ScriptedExecutor(reply_with_greeting))
     task = await door.say("Ida", now=True)
     done = await door.until(task["id"], "TASK_STATE_COMPLETED")
     assert done["status"]["message"]["parts"] == [{"text": "Hello, Ida."}]
 
 
 async def test_sdk_executor_interrupt_resumes_with_the_answer(open_door: Open) -> None:
-    door = await open_door(executor=Scripted(asks))
+    door = await open_door(executor=ScriptedExecutor(asks))
     asked = await door.say("A table, please.")
     assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
     assert asked["status"]["message"]["parts"] == [{"text": "For how many?"}]
@@ -250,7 +231,7 @@ async def test_sdk_executor_ask_metadata_is_untrusted(open_door: Open, said: Any
         question.metadata.update({"https://fleetwright.dev/a2a/ask/v1": said})
         await on.requires_input(question)
 
-    door = await open_door(executor=Scripted(parrots))
+    door = await open_door(executor=ScriptedExecutor(parrots))
     task = await door.say("a table")
     assert task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
     assert (await door.say("four", taskId=task["id"]))["status"]["state"] == "TASK_STATE_COMPLETED"
@@ -266,7 +247,7 @@ async def test_sdk_executor_unserialisable_event_fails_the_task(open_door: Open,
         question.metadata.update({"much": float("inf")})
         await on.requires_input(question)
 
-    door = await open_door(executor=Scripted(poisons))
+    door = await open_door(executor=ScriptedExecutor(poisons))
     assert (await door.say("a table"))["status"]["state"] == "TASK_STATE_FAILED"
     assert "result" in await door.call("ListTasks", {})
 
@@ -281,7 +262,7 @@ async def test_sdk_executor_is_stopped_and_notified_on_cancel(open_door: Open) -
         finally:
             stopped.set()
 
-    executor = Scripted(hangs)
+    executor = ScriptedExecutor(hangs)
     door = await open_door(executor=executor)
     task = await door.say("hello", now=True)
     await door.until(task["id"], "TASK_STATE_WORKING")
@@ -310,7 +291,7 @@ async def names_another_task(context: RequestContext, queue: EventQueue) -> None
 
 async def says_a_message_after_its_task(context: RequestContext, queue: EventQueue) -> None:
     await works_without_end(context, queue)
-    await replies(context, queue)
+    await reply_with_greeting(context, queue)
 
 
 async def works_without_end(context: RequestContext, queue: EventQueue) -> None:
@@ -332,7 +313,7 @@ async def works_without_end(context: RequestContext, queue: EventQueue) -> None:
 async def test_sdk_executor_protocol_error_fails_the_task_generically(
     open_door: Open, script: Callable[..., Any]
 ) -> None:
-    door = await open_door(executor=Scripted(script))
+    door = await open_door(executor=ScriptedExecutor(script))
     task = await door.say("hello")
     assert task["status"]["state"] == "TASK_STATE_FAILED"
     assert task["status"]["message"]["metadata"]["reason"] == "internal"
@@ -372,7 +353,7 @@ async def reuses_its_reply(context: RequestContext, queue: EventQueue) -> None:
     ],
 )
 async def test_sdk_executor_events_are_copied(open_door: Open, script: Callable[..., Any]) -> None:
-    door = await open_door(executor=Scripted(script))
+    door = await open_door(executor=ScriptedExecutor(script))
     task = await door.until((await door.say("hello", now=True))["id"], "TASK_STATE_COMPLETED")
     async with door.client() as client:
         told = [event async for event in client.send_message(_request("hello"))]
@@ -417,7 +398,7 @@ async def rests_without_a_credential(context: RequestContext, queue: EventQueue)
 async def test_sdk_executor_auth_required_does_not_end_the_stream(
     open_door: Open, script: Callable[..., Any], wanted: Any
 ) -> None:
-    door = await open_door(executor=Scripted(script))
+    door = await open_door(executor=ScriptedExecutor(script))
     body = {"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": ASKED}
     async with door.http() as http:
         text = (await http.post("/a2a", json=body, headers=OLDER)).text
@@ -429,13 +410,13 @@ async def test_sdk_executor_auth_required_does_not_end_the_stream(
 async def test_sdk_executor_events_after_the_end_are_dropped(open_door: Open) -> None:
     async def goes_on(context: RequestContext, queue: EventQueue) -> None:
         await works(context, queue)
-        await replies(context, queue)
+        await reply_with_greeting(context, queue)
         late = new_text_artifact("late", "too late")
         await queue.enqueue_event(
             TaskArtifactUpdateEvent(task_id=context.task_id, context_id=context.context_id, artifact=late)
         )
 
-    door = await open_door(executor=Scripted(goes_on))
+    door = await open_door(executor=ScriptedExecutor(goes_on))
     task = await door.say("hello")
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
     assert "too late" not in str(task)
@@ -450,7 +431,7 @@ async def test_sdk_executor_task_belongs_to_its_caller(open_door: Open) -> None:
         seen.append(context.call_context.user.user_name)
         await works(context, queue)
 
-    door = await open_door(executor=Scripted(notes))
+    door = await open_door(executor=ScriptedExecutor(notes))
     task = await door.say("hello")
     assert seen == ["client:default"]
     other = await door.call("GetTask", {"id": task["id"]}, owner="client:other")
@@ -507,7 +488,7 @@ def demanding(mounted: Any) -> None:
 async def test_required_extension_missing_in_a_request_is_refused(
     open_door: Open, path: str, headers: dict[str, str], body: dict[str, Any], code: int
 ) -> None:
-    executor = Scripted(locates)
+    executor = ScriptedExecutor(locates)
     door = await open_door(executor=executor)
     async with door.http() as http:
         refused = await http.post(path, json=body, headers=headers)
@@ -522,7 +503,7 @@ async def test_required_extension_missing_in_a_request_is_refused(
 
 @pytest.mark.usefixtures("demanding")
 async def test_sdk_executor_sees_the_requested_extensions(open_door: Open) -> None:
-    door = await open_door(executor=Scripted(locates))
+    door = await open_door(executor=ScriptedExecutor(locates))
     async with door.http() as http:
         answer = await http.post(
             "/a2a", json=rpc("SendMessage", {"message": SAID}), headers={"A2A-Extensions": LOCATED}
@@ -552,7 +533,7 @@ async def test_sdk_executor_gets_only_input_modes_of_its_card(
         "defaultInputModes": ["text/plain", "application/json", "image/png"]
     }
     mounted.write(mounted.layout.card_file, card)
-    door = await open_door(executor=Scripted(counts))
+    door = await open_door(executor=ScriptedExecutor(counts))
     answer = await door.call("SendMessage", {"message": {**_said("look"), "parts": [part]}})
     if taken:
         assert answer["result"]["message"]["parts"] == [{"text": next(iter(part))}]
@@ -565,7 +546,7 @@ async def says_all(context: RequestContext, queue: EventQueue) -> None:
     """Send only an answer, wait for a credential, or exceed the size limit of an artifact."""
     asked, on = context.get_user_input(), updater(context, queue)
     if asked == "reply":
-        await replies(context, queue)
+        await reply_with_greeting(context, queue)
         return
     if asked == "wait":
         await on.requires_auth()
@@ -579,7 +560,7 @@ async def test_sdk_executor_events_match_the_compiled_card(open_door: Open, moun
         parse_agent({"metadata": {"name": "echo", "namespace": "team"}, "spec": spec}), url="http://echo", skills=[]
     )
     mounted.write(mounted.layout.card_file, card)
-    door = await open_door(executor=Scripted(says_all))
+    door = await open_door(executor=ScriptedExecutor(says_all))
     said: list[Any] = []
     for text in ("wait", "reply"):
         params = {"message": {**_said(text), "messageId": text}}

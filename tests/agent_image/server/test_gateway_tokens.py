@@ -1,23 +1,32 @@
 """Tokens of the gateway at the A2A port: who the caller is, what is refused, and rotated keys."""
 
 import asyncio
-import base64
 import json
-import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import jwt
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from prometheus_client import CollectorRegistry
 from tests.agent_image.operator_client import TOKEN, Operator, operator_document
+from tests.support.agent.gateway_tokens import (
+    AGENT,
+    ANNA,
+    CALL,
+    DELEGATION,
+    ISSUER,
+    KEY,
+    LEAD_FOR_ANNA,
+    UID,
+    Key,
+    build_key_file,
+    moment_in,
+    sign_delegation,
+)
 
 from fleetwright_a2a.authentication import AuthenticationFailure
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.tokens.actors import Actor
-from fleetwright_a2a.tokens.delegation_token import bind_task
 from fleetwright_a2a.tokens.pair_token import PairTokenClaims
 from fleetwright_agent.config.callers import is_client
 from fleetwright_agent.config.file_watcher import FileWatcher
@@ -34,62 +43,15 @@ from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
 from fleetwright_agent.telemetry.metrics import Metrics
 
 Open = Callable[..., Any]
-ISSUER = "http://fleetwright-gateway.fleetwright-system"
-UID = "6b1c0e0e-2c5e-4b7f-9d3c-0c6a3f6f0001"
-CALL = {"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {}}
 HIDDEN = {"jsonrpc": "2.0", "id": 1, "method": "GetTask"}
 
 
-def number(value: int) -> str:
-    return base64.urlsafe_b64encode(value.to_bytes(32, "big")).decode().rstrip("=")
-
-
-class Key:
-    """A key of the gateway. Tokens are signed with PyJWT, so the agent is not tested with its own library."""
-
-    def __init__(self, kid: str) -> None:
-        self.kid = kid
-        self.private = ec.generate_private_key(ec.SECP256R1())
-
-    @property
-    def public(self) -> dict[str, str]:
-        numbers = self.private.public_key().public_numbers()
-        return {
-            "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": self.kid,
-            "x": number(numbers.x), "y": number(numbers.y),
-        }  # fmt: skip
-
-    @property
-    def public_pem(self) -> bytes:
-        form = serialization.PublicFormat.SubjectPublicKeyInfo
-        return self.private.public_key().public_bytes(serialization.Encoding.PEM, form)
-
-    def token(
-        self, act: dict[str, Any], *, sub: str | None = None, header: dict[str, Any] | None = None, **changes: Any
-    ) -> str:
-        now = int(time.time())
-        claims = {
-            "iss": ISSUER, "sub": sub or act["sub"], "act": act, "client_id": act["sub"], "aud": UID, "jti": "1",
-            "iat": now, "exp": now + 60, **changes,
-        }  # fmt: skip
-        return jwt.encode(
-            claims, self.private, algorithm="ES256", headers={"typ": "at+jwt", "kid": self.kid, **(header or {})}
-        )
-
-
-KEY = Key("first")
 OTHER = Key("second")
-AGENT = {"sub": "agent:team/lead", "uid": "u1"}
-ANNA = {"sub": "user:anna", "uid": ""}
-
-
-def keys(*found: Key) -> dict[str, Any]:
-    return {"version": 1, "issuer": ISSUER, "audience": UID, "keys": [key.public for key in found]}
 
 
 @pytest.fixture(autouse=True)
 def mounted_keys(mounted: Any) -> None:
-    mounted.write(mounted.layout.gateway_file, keys(KEY))
+    mounted.write(mounted.layout.gateway_file, build_key_file(KEY))
     return
 
 
@@ -129,19 +91,15 @@ async def test_tasks_are_isolated_between_a_person_and_an_agent_that_acts_for_th
         assert answer.json()["error"]["code"] == -32001
 
 
-def at(seconds: int) -> int:
-    return int(time.time()) + seconds
-
-
 @pytest.mark.parametrize(
     "forge",
     [
         pytest.param(lambda: KEY.token(AGENT, aud="another-uid"), id="for another agent"),
         pytest.param(lambda: KEY.token(AGENT, aud=[UID, "another-uid"]), id="for two agents"),
         pytest.param(lambda: KEY.token(AGENT, iss="http://elsewhere"), id="of another issuer"),
-        pytest.param(lambda: KEY.token(AGENT, iat=at(-400), exp=at(-200)), id="expired"),
-        pytest.param(lambda: KEY.token(AGENT, iat=at(100), exp=at(160)), id="not valid yet"),
-        pytest.param(lambda: KEY.token(AGENT, exp=at(3600)), id="for an hour"),
+        pytest.param(lambda: KEY.token(AGENT, iat=moment_in(-400), exp=moment_in(-200)), id="expired"),
+        pytest.param(lambda: KEY.token(AGENT, iat=moment_in(100), exp=moment_in(160)), id="not valid yet"),
+        pytest.param(lambda: KEY.token(AGENT, exp=moment_in(3600)), id="for an hour"),
         pytest.param(lambda: OTHER.token(AGENT), id="signed with an unknown key"),
         pytest.param(
             lambda: OTHER.token(AGENT, header={"kid": "first"}), id="signed with another key of the same name"
@@ -176,9 +134,9 @@ async def test_token_of_the_gateway_is_refused(open_door: Open, forge: Callable[
 async def test_rotated_keys_are_accepted_without_a_restart(open_door: Open, mounted: Any) -> None:
     door = await open_door()
     assert (await ask(door, KEY.token(AGENT))).status_code == 200
-    mounted.write(mounted.layout.gateway_file, keys(OTHER, KEY))
+    mounted.write(mounted.layout.gateway_file, build_key_file(OTHER, KEY))
     assert (await ask(door, OTHER.token(AGENT))).status_code == 200
-    mounted.write(mounted.layout.gateway_file, keys(OTHER))
+    mounted.write(mounted.layout.gateway_file, build_key_file(OTHER))
     assert (await ask(door, OTHER.token(ANNA))).status_code == 200
     assert (await ask(door, KEY.token(ANNA))).status_code == 401
 
@@ -197,7 +155,7 @@ def test_flood_of_unknown_keys_parses_the_key_file_once(mounted: Any) -> None:
         assert isinstance(found, AuthenticationFailure)
     assert isinstance(tokens.identify(KEY.token(AGENT)), GatewayCaller)
     assert len(parsed) == 1
-    mounted.write(mounted.layout.gateway_file, keys(OTHER, KEY))
+    mounted.write(mounted.layout.gateway_file, build_key_file(OTHER, KEY))
     assert isinstance(tokens.identify(OTHER.token(AGENT)), GatewayCaller)
     assert len(parsed) == 2
 
@@ -212,17 +170,19 @@ async def test_without_keys_no_token_of_the_gateway_is_accepted(open_door: Open,
 async def test_token_of_a_withdrawn_caller_is_refused_at_once(open_door: Open, mounted: Any) -> None:
     """A valid token is refused when its caller is revoked. Later tokens, and those of other callers, are accepted."""
     door = await open_door()
-    stolen, other = KEY.token(AGENT, iat=at(-10)), KEY.token({"sub": "agent:team/other", "uid": "u2"})
+    stolen, other = KEY.token(AGENT, iat=moment_in(-10)), KEY.token({"sub": "agent:team/other", "uid": "u2"})
     assert (await ask(door, stolen)).status_code == 200
-    revoked = [{"caller": "u1", "notBefore": at(-5)}]
-    mounted.write(mounted.layout.gateway_file, {**keys(KEY), "revoked": revoked})
+    revoked = [{"caller": "u1", "notBefore": moment_in(-5)}]
+    mounted.write(mounted.layout.gateway_file, {**build_key_file(KEY), "revoked": revoked})
     async with asyncio.timeout(20):
         while (await ask(door, stolen)).status_code == 200:
             pass
     assert (await ask(door, stolen)).status_code == 401
     assert (await ask(door, other)).status_code == 200
     assert (await ask(door, KEY.token(AGENT))).status_code == 200
-    behind = KEY.token({"sub": "agent:team/other", "uid": "u2", "act": AGENT}, sub="agent:team/lead", iat=at(-10))
+    behind = KEY.token(
+        {"sub": "agent:team/other", "uid": "u2", "act": AGENT}, sub="agent:team/lead", iat=moment_in(-10)
+    )
     assert (await ask(door, behind)).status_code == 200
 
 
@@ -230,11 +190,13 @@ async def test_token_of_a_withdrawn_caller_is_refused_at_once(open_door: Open, m
     "content",
     [
         pytest.param({}, id="empty"),
-        pytest.param({**keys(KEY), "revoked": [{"caller": "u1"}]}, id="a revocation without a time"),
-        pytest.param({**keys(KEY), "keys": []}, id="no keys"),
-        pytest.param({**keys(KEY), "keys": [{**KEY.public, "kty": "RSA"}]}, id="another kind of key"),
-        pytest.param({**keys(KEY), "keys": [{k: v for k, v in KEY.public.items() if k != "kid"}]}, id="no key id"),
-        pytest.param({**keys(KEY), "more": 1}, id="an unknown field"),
+        pytest.param({**build_key_file(KEY), "revoked": [{"caller": "u1"}]}, id="a revocation without a time"),
+        pytest.param({**build_key_file(KEY), "keys": []}, id="no keys"),
+        pytest.param({**build_key_file(KEY), "keys": [{**KEY.public, "kty": "RSA"}]}, id="another kind of key"),
+        pytest.param(
+            {**build_key_file(KEY), "keys": [{k: v for k, v in KEY.public.items() if k != "kid"}]}, id="no key id"
+        ),
+        pytest.param({**build_key_file(KEY), "more": 1}, id="an unknown field"),
     ],
 )
 def test_invalid_key_file_is_refused_without_its_content(content: dict[str, Any]) -> None:
@@ -283,23 +245,6 @@ def test_only_clients_and_persons_are_clients(owner: str, wanted: bool) -> None:
     assert is_client(owner) is wanted
 
 
-DELEGATION = "Fleetwright-Delegation"
-LEAD_FOR_ANNA = {**AGENT, "act": ANNA}
-
-
-def delegation(
-    act: dict[str, Any] = LEAD_FOR_ANNA, *, task: str = "task-of-delegation", key: Key = KEY, **changes: Any
-) -> str:
-    """Return a delegation. Only the gateway checks the code of its task."""
-    now = int(time.time())
-    claims = {
-        "iss": ISSUER, "aud": ISSUER, "sub": "user:anna", "act": act, "azp": "agent:team/echo", "azp_uid": UID,
-        "jti": "d", "iat": now, "exp": now + 4200, **changes,
-    }  # fmt: skip
-    head = {"typ": "fleetwright-delegation+jwt", "kid": "first"}
-    return bind_task(jwt.encode(claims, key.private, algorithm="ES256", headers=head), task, b"secret")
-
-
 async def begin(door: Any, token: str, *delegations: str) -> Any:
     params = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}}
     headers = [("Authorization", f"Bearer {token}"), *((DELEGATION, each) for each in delegations)]
@@ -315,7 +260,7 @@ async def test_delegation_is_kept_with_the_task_and_shown_nowhere(
     caplog.set_level("DEBUG", logger="fleetwright_agent")
     log = SqliteTaskLog(mounted.layout.memory / "tasks.db") if is_durable else MemoryTaskLog()
     door = await open_door(log=log)
-    sent = delegation()
+    sent = sign_delegation()
     answer = await begin(door, KEY.token(LEAD_FOR_ANNA, sub="user:anna"), sent)
     assert answer.status_code == 200, answer.text
     task = answer.json()["result"]["task"]
@@ -331,14 +276,16 @@ async def test_delegation_is_kept_with_the_task_and_shown_nowhere(
 @pytest.mark.parametrize(
     "forge",
     [
-        pytest.param(lambda: [delegation(azp_uid="another-uid")], id="of another agent"),
-        pytest.param(lambda: [delegation(sub="user:boss")], id="of another principal"),
-        pytest.param(lambda: [delegation({**AGENT, "uid": "u9", "act": ANNA})], id="of another caller"),
-        pytest.param(lambda: [delegation(ANNA)], id="of a shorter chain"),
-        pytest.param(lambda: [delegation(iat=at(-400), exp=at(-200))], id="after its deadline"),
-        pytest.param(lambda: [delegation(iss="http://elsewhere", aud="http://elsewhere")], id="of another gateway"),
-        pytest.param(lambda: [delegation(key=OTHER)], id="signed with another key"),
-        pytest.param(lambda: [delegation(), delegation()], id="two at once"),
+        pytest.param(lambda: [sign_delegation(azp_uid="another-uid")], id="of another agent"),
+        pytest.param(lambda: [sign_delegation(sub="user:boss")], id="of another principal"),
+        pytest.param(lambda: [sign_delegation({**AGENT, "uid": "u9", "act": ANNA})], id="of another caller"),
+        pytest.param(lambda: [sign_delegation(ANNA)], id="of a shorter chain"),
+        pytest.param(lambda: [sign_delegation(iat=moment_in(-400), exp=moment_in(-200))], id="after its deadline"),
+        pytest.param(
+            lambda: [sign_delegation(iss="http://elsewhere", aud="http://elsewhere")], id="of another gateway"
+        ),
+        pytest.param(lambda: [sign_delegation(key=OTHER)], id="signed with another key"),
+        pytest.param(lambda: [sign_delegation(), sign_delegation()], id="two at once"),
         pytest.param(lambda: [KEY.token(LEAD_FOR_ANNA, sub="user:anna")], id="a pair token"),
         pytest.param(lambda: ["x"], id="garbage"),
     ],
@@ -354,7 +301,7 @@ async def test_delegation_is_ignored_with_a_token_of_the_operator(open_door: Ope
     """A client of the agent cannot make it act for a person."""
     log = MemoryTaskLog()
     door = await open_door(log=log)
-    answer = await begin(door, "token-of-default", delegation())
+    answer = await begin(door, "token-of-default", sign_delegation())
     task = answer.json()["result"]["task"]["id"]
     assert await log.delegation("client:default", task) is None
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import jwt
 import pytest
-from tests.agent_image.server.test_gateway_tokens import AGENT, ANNA, CALL, KEY, Key, at, delegation, keys
+from tests.support.agent.gateway_tokens import AGENT, ANNA, CALL, KEY, Key, build_key_file, moment_in, sign_delegation
 
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 
@@ -25,7 +25,7 @@ def thumbprint(key: Key) -> str:
 
 
 def bound(act: dict[str, Any] = AGENT, **changes: Any) -> str:
-    return KEY.token(act, **{"cnf": {"jkt": thumbprint(OURS)}, "exp": at(300), **changes})
+    return KEY.token(act, **{"cnf": {"jkt": thumbprint(OURS)}, "exp": moment_in(300), **changes})
 
 
 @functools.cache
@@ -64,7 +64,7 @@ class Peer:
 
 @pytest.fixture
 async def peer(open_door: Open, mounted: Any) -> Peer:
-    mounted.write(mounted.layout.gateway_file, keys(KEY))
+    mounted.write(mounted.layout.gateway_file, build_key_file(KEY))
     made = Peer(await open_door(log=MemoryTaskLog()))
     await made.begin()
     return made
@@ -81,7 +81,7 @@ async def test_bound_token_carries_the_principal_and_its_delegation(peer: Peer) 
     token = bound(act, sub="user:anna")
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}
     body = {**CALL, "method": "SendMessage", "params": {"message": message}}
-    headers = {"Fleetwright-Delegation": delegation(act)}
+    headers = {"Fleetwright-Delegation": sign_delegation(act)}
     answer = await peer.send(token, peer.proof(token), body=body, **headers)
     assert answer.status_code == 200
     (request,) = peer.door.turn.requests
@@ -95,10 +95,14 @@ THEFTS: dict[str, Callable[[Peer], tuple[str, list[str], str]]] = {
     "with a proof of another token": lambda it: (ours(), [it.proof("another")], "invalid_dpop_proof"),
     "with a proof of another method": lambda it: (ours(), [it.proof(ours(), htm="GET")], "invalid_dpop_proof"),
     "with a proof of another URL": lambda it: (ours(), [it.proof(ours(), htu="http://b/a2a")], "invalid_dpop_proof"),
-    "with an old proof": lambda it: (ours(), [it.proof(ours(), iat=at(-70))], "invalid_dpop_proof"),
+    "with an old proof": lambda it: (ours(), [it.proof(ours(), iat=moment_in(-70))], "invalid_dpop_proof"),
     "with a made up nonce": lambda it: (ours(), [it.proof(ours(), nonce="x")], "use_dpop_nonce"),
     "for another agent": lambda it: (t := bound(aud="another-uid"), [it.proof(t)], "invalid_token"),
-    "after its expiry": lambda it: (t := bound(iat=at(-400), exp=at(-200)), [it.proof(t)], "invalid_token"),
+    "after its expiry": lambda it: (
+        t := bound(iat=moment_in(-400), exp=moment_in(-200)),
+        [it.proof(t)],
+        "invalid_token",
+    ),
     "that is bound to no key": lambda it: (t := KEY.token(AGENT), [it.proof(t)], "invalid_token"),
     "of the operator": lambda it: ("token-of-default", [it.proof("token-of-default")], "invalid_token"),
 }  # fmt: skip

@@ -11,8 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.agent_image.call_records import call_records
-from tests.agent_image.tools.test_fleet import context
-from tests.agent_image.tools.test_retries import CARD
+from tests.support.agent.fleet import CARD, build_context
 
 from fleetwright_a2a.extensions import COST
 from fleetwright_agent.config.layout import Layout
@@ -94,7 +93,7 @@ def fleet_of(cook: Cook, folder: Path, storage: Storage) -> FleetTools:
 
 
 async def ask(fleet: FleetTools, *, wait: bool, frames: list[Frame] | None = None) -> str:
-    (tool,) = [each for each in await fleet.tools(context()) if each.name == "ask_agent"]
+    (tool,) = [each for each in await fleet.tools(build_context()) if each.name == "ask_agent"]
     emit = [].append if frames is None else frames.append
     arguments = {"agent": "cook", "message": "Ship the orders.", "wait": wait}
     return str(await tool.run(ToolCall(arguments, TurnRequest("client:a", "c1", "t1", "x"), emit)))

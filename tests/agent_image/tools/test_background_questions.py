@@ -7,8 +7,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.agent_image.call_records import call_records
-from tests.agent_image.tools.test_fleet import context
-from tests.agent_image.tools.test_retries import CARD
+from tests.support.agent.fleet import CARD, build_context
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
@@ -94,14 +93,14 @@ class Desk:
         self.providers = (self.peers, self.fleet)
 
     async def begin(self, key: str) -> None:
-        (tool,) = [each for each in await self.fleet.tools(context()) if each.name == "ask_agent"]
+        (tool,) = [each for each in await self.fleet.tools(build_context()) if each.name == "ask_agent"]
         arguments = {"agent": "cook", "message": "Cook.", "wait": False}
         turn = TurnRequest("client:a", "c1", "t1", "x")
         await tool.run(ToolCall(arguments, turn, lambda _: None, key=key))
 
     async def ask(self, task: str) -> None:
         """Ask the cook again, without an answer to its question, and wait for the next question."""
-        (tool,) = [each for each in await self.fleet.tools(context()) if each.name == "ask_agent"]
+        (tool,) = [each for each in await self.fleet.tools(build_context()) if each.name == "ask_agent"]
         turn = TurnRequest("client:a", "c1", task, "x")
         await tool.run(ToolCall({"agent": "cook", "message": "Cook."}, turn, lambda _: None, key=f"ask in {task}"))
 

@@ -1,23 +1,27 @@
 """`list_agents` and `ask_agent`: through a gateway in memory, to a real A2A server behind it."""
 
 import asyncio
-import hashlib
-import json
-from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import httpx
 import pytest
 from a2a.types.a2a_pb2 import Task
 from tests.agent_image.call_records import call_records
+from tests.support.agent.fleet import (
+    COOK,
+    GATEWAY,
+    ME,
+    Gateway,
+    UnreadableLog,
+    build_context,
+    open_log_with_delegation,
+    serve_cook,
+)
 
 from fleetwright_a2a.authentication import Delegation
-from fleetwright_agent.app import create_app
-from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
-from fleetwright_agent.protocol.frames import TurnDone, TurnRequest
+from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.security.caller_roles import CallerAction
-from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.memory.storage import memory_storage
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 from fleetwright_agent.storage.open_questions import OpenQuestion, QuestionKey
@@ -26,58 +30,8 @@ from fleetwright_agent.tools.fleet.background_tasks import MOST
 from fleetwright_agent.tools.fleet.colleagues import Colleague, Colleagues, GatewayUnavailable
 from fleetwright_agent.tools.fleet.tools import FleetTools
 from fleetwright_agent.tools.port import ToolCall, ToolError
-from fleetwright_agent.turn.context import TurnContext
 
-GATEWAY = "http://gateway"
-ME = "n/desk"
-COOK = {"namespace": "n", "name": "cook", "description": "cooks", "phase": "Running"}
 FAR = {"namespace": "far", "name": "poet", "description": "", "phase": "Asleep"}
-
-
-class Gateway(httpx.AsyncBaseTransport):
-    """Serves the list of peers, and forwards to one agent with that agent's own token."""
-
-    def __init__(self, agent: httpx.AsyncBaseTransport | None = None) -> None:
-        self.agent = agent
-        self.peers: object = {"items": [COOK]}
-        self.pages: dict[str | None, object] = {}
-        """Later pages, by their tokens."""
-        self.status = 200
-        self.tokens: list[str] = []
-        self.delegations: list[str | None] = []
-        self.tasks: list[str | None] = []
-        self.lists = 0
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        self.tokens.append(request.headers["authorization"])
-        self.delegations.append(request.headers.get("fleetwright-delegation"))
-        self.tasks.append(request.headers.get("fleetwright-task"))
-        path = request.url.path
-        if path == f"/v1/agents/{ME}/peers":
-            self.lists += 1
-            return httpx.Response(self.status, json=self.pages.get(request.url.params.get("pageToken"), self.peers))
-        if self.agent is None or not path.startswith("/agents/n/cook/"):
-            return httpx.Response(404, json={"title": "There is no such agent."})
-        request.headers["authorization"] = f"Bearer {'t' * 43}"
-        url = request.url.copy_with(path=path.removeprefix("/agents/n/cook"))
-        forwarded = httpx.Request(request.method, url, headers=request.headers, stream=request.stream)
-        return await self.agent.handle_async_request(forwarded)
-
-
-class Cook:
-    def __init__(self) -> None:
-        self.heard: list[TurnRequest] = []
-
-    async def run(self, request, hooks):
-        self.heard.append(request)
-        yield TurnDone("eggs, boiled")
-
-    async def aclose(self):
-        return None
-
-
-def context():
-    return TurnContext(TurnRequest("client:a", "c", "t", "x"), lambda _: None, {})
 
 
 def call(**arguments):
@@ -96,44 +50,11 @@ def tools_over(gateway, folder, *, client=None, delegations=None, now=lambda: 0.
 
 
 async def named(fleet):
-    return {tool.name: tool for tool in await fleet.tools(context())}
-
-
-@asynccontextmanager
-async def kitchen(folder):
-    """Yield the agent behind the gateway, and the gateway."""
-    theirs = Layout(root=folder / "cook")
-    digest = hashlib.sha256(("t" * 43).encode()).hexdigest()
-    card = {
-        "name": "cook", "description": "d", "version": "1",
-        "supportedInterfaces": [{"url": "http://cook/a2a", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
-        "capabilities": {"streaming": True}, "defaultInputModes": ["text/plain"],
-        "defaultOutputModes": ["text/plain"],
-        "skills": [{"id": "chat", "name": "chat", "description": "d", "tags": ["chat"]}],
-    }  # fmt: skip
-    theirs.memory.mkdir(parents=True)
-    theirs.callers_file.parent.mkdir(parents=True)
-    callers = [{"name": ME, "kind": "agent", "sha256": digest}]
-    theirs.callers_file.write_text(json.dumps({"version": 1, "callers": callers}))
-    theirs.card_file.parent.mkdir(parents=True)
-    theirs.card_file.write_text(json.dumps(card))
-    model = {"name": "m", "baseUrl": "u", "contextWindow": 9, "maxOutputTokens": 1, "timeoutSeconds": 1}
-    config = AgentConfig.model_validate(
-        {
-            "version": 1, "revision": "r", "name": "cook", "namespace": "n", "instructions": "i", "url": "http://cook",
-            "model": model,
-        }
-    )  # fmt: skip
-    cook = Cook()
-    app = create_app(config, layout=theirs, turn=cook)
-    await app.start()
-    yield cook, Gateway(httpx.ASGITransport(app.a2a))
-    await app.drain()
-    await app.aclose()
+    return {tool.name: tool for tool in await fleet.tools(build_context())}
 
 
 async def test_ask_agent_returns_the_answer_through_the_gateway(tmp_path):
-    async with kitchen(tmp_path) as (cook, gateway):
+    async with serve_cook(tmp_path) as (cook, gateway):
         fleet = tools_over(gateway, tmp_path)
         tool = (await named(fleet))["ask_agent"]
         assert await tool.run(call(agent="cook", message="boil eggs")) == "eggs, boiled"
@@ -144,7 +65,7 @@ async def test_ask_agent_returns_the_answer_through_the_gateway(tmp_path):
 
 
 async def test_ask_agent_reads_the_rotated_token(tmp_path):
-    async with kitchen(tmp_path) as (_, gateway):
+    async with serve_cook(tmp_path) as (_, gateway):
         fleet = tools_over(gateway, tmp_path)
         tool = (await named(fleet))["ask_agent"]
         Layout(root=tmp_path / "desk").gateway_token_file.write_text("next-token")
@@ -153,18 +74,10 @@ async def test_ask_agent_reads_the_rotated_token(tmp_path):
     assert set(gateway.tokens[1:]) == {"Bearer next-token"}
 
 
-async def delegated(task_id, *, owner="client:a", expires_at=60):
-    """Return a log with a task that has a delegation."""
-    log = MemoryTaskLog()
-    delegation = Delegation(f"delegation-of-{task_id}", expires_at, task_id)
-    await log.accept(Claim(owner, task_id, b""), Task(id=task_id, context_id="c1"), at_ns=1, delegation=delegation)
-    return log
-
-
 async def test_ask_agent_sends_the_delegation_of_its_task(tmp_path):
     """The model chooses the agent and the message, but never the task whose delegation is sent."""
-    async with kitchen(tmp_path) as (_, gateway):
-        fleet = tools_over(gateway, tmp_path, delegations=await delegated("t1"))
+    async with serve_cook(tmp_path) as (_, gateway):
+        fleet = tools_over(gateway, tmp_path, delegations=await open_log_with_delegation("t1"))
         tool = (await named(fleet))["ask_agent"]
         gateway.delegations.clear()
         gateway.tasks.clear()
@@ -180,10 +93,10 @@ async def test_ask_agent_sends_the_delegation_of_its_task(tmp_path):
 
 async def test_question_is_given_up_with_the_delegation_of_its_task(tmp_path):
     """The task at the other agent belongs to the principal, so only the delegation can cancel it."""
-    async with kitchen(tmp_path) as (_, gateway):
+    async with serve_cook(tmp_path) as (_, gateway):
         kept = memory_storage().questions
         await kept.put(OpenQuestion(QuestionKey("client:a", "c1", "n/cook"), "their-task", "t1"))
-        fleet = tools_over(gateway, tmp_path, delegations=await delegated("t1"), questions=kept)
+        fleet = tools_over(gateway, tmp_path, delegations=await open_log_with_delegation("t1"), questions=kept)
         fleet.over("client:a", "t1")
         await fleet.close()
     assert gateway.delegations
@@ -192,7 +105,7 @@ async def test_question_is_given_up_with_the_delegation_of_its_task(tmp_path):
 
 async def test_ask_agent_refuses_after_the_deadline_of_its_task(tmp_path):
     gateway = Gateway()
-    fleet = tools_over(gateway, tmp_path, delegations=await delegated("t1"), now=lambda: 60.0)
+    fleet = tools_over(gateway, tmp_path, delegations=await open_log_with_delegation("t1"), now=lambda: 60.0)
     tool = (await named(fleet))["ask_agent"]
     gateway.tokens.clear()
     with pytest.raises(ToolError, match="this task has run too long to ask other agents for its caller"):
@@ -221,11 +134,6 @@ async def test_ask_agent_refuses_a_delegation_without_its_token(tmp_path):
     with pytest.raises(ToolError, match="has run too long"):
         await tool.run(call(agent="cook", message="x"))
     assert gateway.tokens == []
-
-
-class UnreadableLog:
-    async def delegation(self, *_):
-        raise TaskLogUnavailable
 
 
 async def test_ask_agent_refuses_while_the_task_is_unreadable(tmp_path):
@@ -296,7 +204,7 @@ async def test_list_agents_of_an_agent_without_colleagues(tmp_path):
 async def test_tools_remain_while_the_gateway_is_away(tmp_path):
     gateway = Gateway()
     gateway.status = 503
-    turn = context()
+    turn = build_context()
     found = {tool.name: tool for tool in await tools_over(gateway, tmp_path).tools(turn)}
     assert set(found) == {"ask_agent", "list_agents"}
     assert "gateway" in turn.unreachable
@@ -355,7 +263,7 @@ async def settled(fleet):
 
 
 async def test_ask_agent_without_waiting_returns_a_task(tmp_path):
-    async with kitchen(tmp_path) as (cook, gateway):
+    async with serve_cook(tmp_path) as (cook, gateway):
         fleet = tools_over(gateway, tmp_path)
         task_id = await begun(fleet)
         (result,) = await settled(fleet)
@@ -368,7 +276,7 @@ async def test_ask_agent_without_waiting_returns_a_task(tmp_path):
 
 
 async def test_background_result_waits_for_an_unreachable_gateway(tmp_path):
-    async with kitchen(tmp_path) as (_, gateway):
+    async with serve_cook(tmp_path) as (_, gateway):
         fleet = tools_over(gateway, tmp_path)
         await begun(fleet)
         agent, gateway.agent = gateway.agent, Down()
@@ -380,7 +288,7 @@ async def test_background_result_waits_for_an_unreachable_gateway(tmp_path):
 
 @pytest.mark.parametrize("status", [403, 404, 410])
 async def test_background_result_of_a_lost_agent_is_an_error(tmp_path, status):
-    async with kitchen(tmp_path) as (_, gateway):
+    async with serve_cook(tmp_path) as (_, gateway):
         fleet = tools_over(gateway, tmp_path)
         await begun(fleet)
         gateway.agent = httpx.MockTransport(lambda _: httpx.Response(status))
@@ -389,10 +297,10 @@ async def test_background_result_of_a_lost_agent_is_an_error(tmp_path, status):
 
 
 async def test_background_result_of_a_forgotten_task_is_an_error(tmp_path):
-    async with kitchen(tmp_path / "one") as (_, gateway):
+    async with serve_cook(tmp_path / "one") as (_, gateway):
         fleet = tools_over(gateway, tmp_path)
         await begun(fleet)
-    async with kitchen(tmp_path / "two") as (_, other):
+    async with serve_cook(tmp_path / "two") as (_, other):
         gateway.agent = other.agent
         (result,) = await fleet.background.finished(TURN)
     assert (result.ok, result.text) == (False, "cook no longer knows this task")
@@ -408,7 +316,7 @@ async def test_background_result_of_a_forgotten_task_is_an_error(tmp_path):
     ],
 )
 async def test_ask_agent_without_waiting_refuses(tmp_path, arguments, problem):
-    async with kitchen(tmp_path) as (cook, gateway):
+    async with serve_cook(tmp_path) as (cook, gateway):
         ask = (await named(tools_over(gateway, tmp_path)))["ask_agent"]
         with pytest.raises(ToolError, match=problem):
             await ask.run(call(message="Boil eggs", wait=False, **arguments))
@@ -416,7 +324,7 @@ async def test_ask_agent_without_waiting_refuses(tmp_path, arguments, problem):
 
 
 async def test_ask_agent_repeated_with_the_same_key_begins_one_task(tmp_path):
-    async with kitchen(tmp_path) as (cook, gateway):
+    async with serve_cook(tmp_path) as (cook, gateway):
         fleet = tools_over(gateway, tmp_path)
         first, again, other = await begun(fleet), await begun(fleet), await begun(fleet, "2")
         assert first == again != other
@@ -426,13 +334,13 @@ async def test_ask_agent_repeated_with_the_same_key_begins_one_task(tmp_path):
 
 @pytest.mark.parametrize(("arguments", "once"), [({}, False), ({"wait": True}, False), ({"wait": False}, True)])
 async def test_ask_agent_is_repeated_only_without_waiting(tmp_path, arguments, once):
-    async with kitchen(tmp_path) as (_, gateway):
+    async with serve_cook(tmp_path) as (_, gateway):
         ask = (await named(tools_over(gateway, tmp_path)))["ask_agent"]
     assert (ask.repeatable, ask.happens_once(arguments)) == (False, once)
 
 
 async def test_background_tasks_of_a_conversation_are_limited(tmp_path):
-    async with kitchen(tmp_path) as (cook, gateway):
+    async with serve_cook(tmp_path) as (cook, gateway):
         fleet = tools_over(gateway, tmp_path)
         for number in range(MOST):
             await begun(fleet, str(number))

@@ -14,8 +14,7 @@ import httpx
 import pytest
 from a2a.types.a2a_pb2 import Task
 from tests.agent_image.call_records import call_records
-from tests.agent_image.tools.test_fleet import context
-from tests.agent_image.tools.test_retries import CARD, COMPLETED, FOUND
+from tests.support.agent.fleet import CARD, COMPLETED, FOUND, build_context
 
 from fleetwright_a2a.authentication import Delegation
 from fleetwright_a2a.extensions import ASK
@@ -163,7 +162,7 @@ class Desk:
         direct = DirectCalls(exchange, self.auth, self.log, now=now)
         kept, records = memory_storage().questions, call_records()
         peers = PeerTools("n/desk", [COOK], self.layout, self.client, kept, records=records, direct=direct, sleep=sleep)
-        (tool,) = await peers.tools(context())
+        (tool,) = await peers.tools(build_context())
         return tool
 
     async def fleet_tool(self) -> Tool:
@@ -173,7 +172,7 @@ class Desk:
         fleet = FleetTools(
             "n/desk", GATEWAY, self.layout, self.client, *stores, records=call_records(), now=now, sleep=sleep
         )
-        return next(tool for tool in await fleet.tools(context()) if tool.name == "ask_agent")
+        return next(tool for tool in await fleet.tools(build_context()) if tool.name == "ask_agent")
 
 
 def call(task: str = "t1", **arguments: str) -> ToolCall:

@@ -3,17 +3,12 @@
 import asyncio
 import json
 import socket
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 
-import anyio
 import pytest
-import uvicorn
 from e2e.cluster.ports import free_port
 from mcp import types
-from mcp.server.lowlevel import Server
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from starlette.applications import Starlette
-from starlette.routing import Mount
+from tests.support.agent.mcp_tools import ToolServer, serve_tools
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer
@@ -27,66 +22,6 @@ from fleetwright_agent.tools.port import ToolCall, ToolError
 pytestmark = pytest.mark.process
 
 CALL = ToolCall({}, TurnRequest("o", "c", "t", "x"), lambda _: None)
-
-
-class Tools:
-    """A server that returns its tool list in pages; the tool `wait` ends when the client cancels it."""
-
-    def __init__(self, *names, page=2):
-        self.page = page
-        self.names = list(names)
-        self.waiting, self.cancelled = asyncio.Event(), asyncio.Event()
-
-    def app(self):
-        server = Server("tools")
-        server.request_handlers[types.ListToolsRequest] = self._page
-        server.call_tool(validate_input=False)(self._call)
-        manager = StreamableHTTPSessionManager(server)
-
-        @asynccontextmanager
-        async def life(_):
-            async with manager.run():
-                yield
-
-        return Starlette(routes=[Mount("/mcp", manager.handle_request)], lifespan=life)
-
-    async def _page(self, request):
-        # The SDK's server also lists the tools internally, without a request.
-        start = int(request.params.cursor or 0) if request and request.params else 0
-        shown = [
-            types.Tool(name=name, inputSchema={"type": "object"}) for name in self.names[start : start + self.page]
-        ]
-        more = str(start + self.page) if start + self.page < len(self.names) else None
-        return types.ServerResult(types.ListToolsResult(tools=shown, nextCursor=more))
-
-    async def _call(self, name, _):
-        if name == "wait":
-            self.waiting.set()
-            try:
-                await anyio.sleep_forever()
-            finally:
-                self.cancelled.set()
-        return [types.TextContent(type="text", text=f"from {name}")]
-
-
-@asynccontextmanager
-async def _serving(tools, *, port=0):
-    # A port that the kernel chooses could belong to another program when a test serves on it again.
-    listener = socket.create_server(("127.0.0.1", port or free_port()))
-    server = uvicorn.Server(uvicorn.Config(tools.app(), log_level="critical", timeout_graceful_shutdown=1))
-    server.capture_signals = _nothing
-    running = asyncio.create_task(server.serve(sockets=[listener]))
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        server.should_exit = True
-        await running
-        listener.close()
-
-
-@contextmanager
-def _nothing():
-    yield
 
 
 @asynccontextmanager
@@ -104,7 +39,7 @@ async def _names(connection):
 
 
 async def test_mcp_tool_list_reads_every_page():
-    async with _serving(Tools("a", "b", "c", "d", "e")) as port, _connected(port) as connection:
+    async with serve_tools(ToolServer("a", "b", "c", "d", "e")) as port, _connected(port) as connection:
         assert await _names(connection) == ["s__a", "s__b", "s__c", "s__d", "s__e"]
 
 
@@ -126,7 +61,7 @@ OFFERS = [
 async def test_mcp_tool_offer_is_known_after_the_first_handshake(allow, deny, wanted):
     offers = ToolCache()
     async with (
-        _serving(Tools("a", "b", "c")) as port,
+        serve_tools(ToolServer("a", "b", "c")) as port,
         _connected(port, allow=allow, deny=deny, tool_cache=offers) as it,
     ):
         assert offers.of("s") is None
@@ -135,12 +70,12 @@ async def test_mcp_tool_offer_is_known_after_the_first_handshake(allow, deny, wa
 
 
 async def test_r6_endless_tool_list_is_limited():
-    class Endless(Tools):
+    class Endless(ToolServer):
         async def _page(self, request):
             tool = types.Tool(name=f"t{request.params.cursor if request.params else 0}", inputSchema={"type": "object"})
             return types.ServerResult(types.ListToolsResult(tools=[tool], nextCursor="again"))
 
-    async with _serving(Endless()) as port, _connected(port) as connection:
+    async with serve_tools(Endless()) as port, _connected(port) as connection:
         assert len(await connection.tools()) <= 500
 
 
@@ -152,12 +87,12 @@ async def test_r6_tools_of_a_replaced_server_are_listed_again():
 @asynccontextmanager
 async def _connected_after_restart():
     """Return a connection whose server restarted with one more tool, after a call that detected the restart."""
-    async with _serving(Tools("a")) as port:
+    async with serve_tools(ToolServer("a")) as port:
         connection = McpConnection(
             McpServer.model_validate({"name": "s", "url": f"http://127.0.0.1:{port}/mcp/"}), Layout()
         )
         (tool,) = await connection.tools()
-    async with _serving(Tools("a", "b"), port=port):
+    async with serve_tools(ToolServer("a", "b"), port=port):
         assert await tool.run(CALL) == "from a"
         yield connection
         await connection.aclose()
@@ -165,8 +100,8 @@ async def _connected_after_restart():
 
 async def test_r6_tool_list_expires():
     now = [0.0]
-    tools = Tools("a")
-    async with _serving(tools) as port, _connected(port, clock=lambda: now[0]) as connection:
+    tools = ToolServer("a")
+    async with serve_tools(tools) as port, _connected(port, clock=lambda: now[0]) as connection:
         assert await _names(connection) == ["s__a"]
         tools.names.append("b")
         assert await _names(connection) == ["s__a"]
@@ -175,8 +110,8 @@ async def test_r6_tool_list_expires():
 
 
 async def test_mcp_cancelled_call_is_reported_to_the_server():
-    tools = Tools("wait")
-    async with _serving(tools) as port, _connected(port) as connection:
+    tools = ToolServer("wait")
+    async with serve_tools(tools) as port, _connected(port) as connection:
         (tool,) = await connection.tools()
         calling = asyncio.create_task(tool.run(CALL))
         await tools.waiting.wait()
@@ -188,7 +123,7 @@ async def test_mcp_cancelled_call_is_reported_to_the_server():
 
 async def test_mcp_tool_names_are_sanitised_and_stay_unique():
     odd = ["a.b", "a/b", "x" * 80, "x" * 81]
-    async with _serving(Tools(*odd)) as port, _connected(port) as connection:
+    async with serve_tools(ToolServer(*odd)) as port, _connected(port) as connection:
         offered = await connection.tools()
         names = [tool.name for tool in offered]
         assert [await tool.run(CALL) for tool in offered] == [f"from {name}" for name in odd]
@@ -199,7 +134,7 @@ async def test_mcp_tool_names_are_sanitised_and_stay_unique():
 async def test_mcp_connection_ignores_proxy_environment_variables(monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "")
-    async with _serving(Tools("a")) as port, _connected(port) as connection:
+    async with serve_tools(ToolServer("a")) as port, _connected(port) as connection:
         assert await _names(connection) == ["s__a"]
 
 
@@ -218,13 +153,13 @@ async def test_r6_silent_server_is_retried_after_a_pause():
             assert loop.time() - before < patience
             silent.close()
             now[0] = 31
-            async with _serving(Tools("a"), port=port):
+            async with serve_tools(ToolServer("a"), port=port):
                 assert await _names(connection) == ["s__a"]
 
 
 async def test_mcp_probe_counts_all_tools_and_lists_up_to_the_limit(preloaded):
     names = [f"tool-{number:03}".ljust(128, "x") for number in range(600)]
-    async with _serving(Tools(*names, page=100)) as port:
+    async with serve_tools(ToolServer(*names, page=100)) as port:
         entry = json.dumps({"name": "s", "url": f"http://127.0.0.1:{port}/mcp/"})
         ended = await asyncio.to_thread(preloaded.run, "probe", "mcp", entry)
     report = json.loads(ended.stdout.splitlines()[-1])
@@ -235,7 +170,7 @@ async def test_r6_circuit_breaker_opens_after_three_unreachable_calls():
     """Three calls wait for an unreachable server; after that the breaker fails calls at once."""
     now, told = [0.0], []
     breaker = CircuitBreaker(clock=lambda: now[0], on_change=told.append)
-    async with _serving(Tools("a")) as port:
+    async with serve_tools(ToolServer("a")) as port:
         connection = McpConnection(
             McpServer.model_validate({"name": "s", "url": f"http://127.0.0.1:{port}/mcp/"}),
             Layout(),
@@ -248,7 +183,7 @@ async def test_r6_circuit_breaker_opens_after_three_unreachable_calls():
             await tool.run(CALL)
     with pytest.raises(ToolError, match="left alone for 15 s more"):
         await tool.run(CALL)
-    async with _serving(Tools("a"), port=port):
+    async with serve_tools(ToolServer("a"), port=port):
         now[0] = 16.0
         assert await tool.run(CALL) == "from a"
         assert told == [True, False]

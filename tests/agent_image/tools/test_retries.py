@@ -7,7 +7,7 @@ import socket
 import httpx
 import pytest
 from tests.agent_image.call_records import call_records
-from tests.agent_image.tools.test_fleet import context
+from tests.support.agent.fleet import CARD, COMPLETED, FOUND, build_context
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
@@ -18,19 +18,8 @@ from fleetwright_agent.tools.fleet.tools import FleetTools
 from fleetwright_agent.tools.peers.tool import PeerTools
 from fleetwright_agent.tools.port import ToolCall, ToolError
 
-CARD = {
-    "name": "cook", "description": "d", "version": "1",
-    "supportedInterfaces": [{"url": "http://cook/a2a", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
-    "capabilities": {"streaming": True}, "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
-    "skills": [{"id": "chat", "name": "chat", "description": "d", "tags": ["chat"]}],
-}  # fmt: skip
 COOK = Peer(name="cook", namespace="n", url="http://cook")
 REFUSED, RESET, CUT = httpx.ConnectError("refused"), httpx.ReadError("reset"), httpx.RemoteProtocolError("cut")
-FOUND = "eggs, boiled"
-COMPLETED = {
-    "id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"},
-    "artifacts": [{"artifactId": "a", "parts": [{"text": FOUND}]}],
-}  # fmt: skip
 
 
 def unknown_name():
@@ -101,7 +90,7 @@ async def peer_tool(kitchen, folder, sleep):
     peers = PeerTools(
         "n/desk", [COOK], written(folder), client, memory_storage().questions, sleep=sleep, records=call_records()
     )
-    (tool,) = await peers.tools(context())
+    (tool,) = await peers.tools(build_context())
     return tool
 
 

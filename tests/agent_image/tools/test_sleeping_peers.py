@@ -3,7 +3,15 @@
 import httpx
 import pytest
 from tests.agent_image.call_records import call_records
-from tests.agent_image.tools.test_fleet import GATEWAY, ME, Gateway, UnreadableLog, context, delegated, kitchen
+from tests.support.agent.fleet import (
+    GATEWAY,
+    ME,
+    Gateway,
+    UnreadableLog,
+    build_context,
+    open_log_with_delegation,
+    serve_cook,
+)
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
@@ -36,7 +44,7 @@ async def tool_over(gateway, folder, *, delegations=None, now=lambda: 0.0):
     peers = PeerTools(
         ME, [COOK], layout, client, kept, direct=NoDirectCalls(), through_gateway=calls, records=call_records()
     )
-    (tool,) = await peers.tools(context())
+    (tool,) = await peers.tools(build_context())
     return tool
 
 
@@ -52,8 +60,8 @@ def call(owner="client:a"):
     ],
 )
 async def test_sleeping_peer_is_called_with_the_pods_token(tmp_path, owner, delegations):
-    async with kitchen(tmp_path) as (cook, gateway):
-        tool = await tool_over(gateway, tmp_path, delegations=await delegated("t1"))
+    async with serve_cook(tmp_path) as (cook, gateway):
+        tool = await tool_over(gateway, tmp_path, delegations=await open_log_with_delegation("t1"))
         assert (tool.name, await tool.run(call(owner))) == ("ask_cook", "eggs, boiled")
     assert [(heard.text, heard.call_path) for heard in cook.heard] == [("boil eggs", (ME,))]
     assert set(gateway.tokens) == {"Bearer own-token"}
@@ -69,7 +77,7 @@ async def test_sleeping_peer_is_called_with_the_pods_token(tmp_path, owner, dele
 )
 async def test_sleeping_peer_gets_no_call_without_the_principal(tmp_path, log, now, wanted):
     gateway = Gateway()
-    tool = await tool_over(gateway, tmp_path, delegations=log or await delegated("t1"), now=lambda: now)
+    tool = await tool_over(gateway, tmp_path, delegations=log or await open_log_with_delegation("t1"), now=lambda: now)
     with pytest.raises(ToolError, match=wanted):
         await tool.run(call())
     assert gateway.tokens == []

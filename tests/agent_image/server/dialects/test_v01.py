@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from tests.agent_image.server.test_foreign_executor import Scripted, replies
+from tests.support.agent.executors import ScriptedExecutor, reply_with_greeting
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.extensions import KAGENT_HITL
@@ -395,7 +395,7 @@ async def test_v01_repeated_first_message_does_not_answer_a_question(open_door: 
 
 @pytest.mark.parametrize("history_length", [0, 5])
 async def test_v01_reply_that_is_a_message_is_a_completed_task(open_door: Open, raw: Any, history_length: int) -> None:
-    executor = Scripted(replies)
+    executor = ScriptedExecutor(reply_with_greeting)
     door = await open_door(executor=executor)
     async with raw(door) as caller:
         task, again = [
@@ -411,7 +411,7 @@ async def test_v01_reply_that_is_a_message_is_a_completed_task(open_door: Open, 
 
 
 async def test_v01_stream_ends_with_a_reply_that_is_a_message(open_door: Open, raw: Any) -> None:
-    door = await open_door(executor=Scripted(replies))
+    door = await open_door(executor=ScriptedExecutor(reply_with_greeting))
     async with raw(door) as caller:
         told = [json.loads(each)["result"] for each in await caller.stream("tasks/sendSubscribe", send("a", "Ida"))]
     assert (told[-1]["id"], told[-1]["final"], told[-1]["status"]["state"]) == ("a", True, "completed")

@@ -6,19 +6,17 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 import pytest
+from tests.support.agent.kept_rows import SCHEMA, Work, insert_row
+from tests.support.machine import ceiling
 
 from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.engine.sync_read import SyncReader
-
-SCHEMA = ("CREATE TABLE kept (n INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT UNIQUE);",)
-Work = Callable[[sqlite3.Connection], Any]
 
 
 class Counting(Database):
@@ -42,20 +40,13 @@ async def database(tmp_path: Path) -> AsyncIterator[Counting]:
     await opened.aclose()
 
 
-def keeps(what: object) -> Work:
-    def work(db: sqlite3.Connection) -> None:
-        db.execute("INSERT INTO kept (what) VALUES (?)", (what,))
-
-    return work
-
-
 def kept(db: sqlite3.Connection) -> list[str]:
     return [what for (what,) in db.execute("SELECT what FROM kept ORDER BY n")]
 
 
 def breaks(error: Exception) -> Work:
     def work(db: sqlite3.Connection) -> None:
-        keeps("half")(db)
+        insert_row("half")(db)
         raise error
 
     return work
@@ -78,7 +69,7 @@ async def test_run_groups_writes_into_one_commit_in_order(database: Counting) ->
     held = Held()
     first = asyncio.ensure_future(database.run(held))
     await asyncio.sleep(0)
-    gathered = [asyncio.ensure_future(database.run(keeps(f"{number}"))) for number in range(20)]
+    gathered = [asyncio.ensure_future(database.run(insert_row(f"{number}"))) for number in range(20)]
     await asyncio.sleep(0)
     held.let_go()
     await asyncio.gather(first, *gathered)
@@ -91,12 +82,12 @@ async def test_run_groups_writes_into_one_commit_in_order(database: Counting) ->
     [
         pytest.param(breaks(RuntimeError("inside")), RuntimeError, id="it breaks in its middle"),
         pytest.param(breaks(sqlite3.OperationalError("disk")), MemoryUnusable, id="the file refuses"),
-        pytest.param(keeps("a"), MemoryUnusable, id="the table refuses"),
+        pytest.param(insert_row("a"), MemoryUnusable, id="the table refuses"),
     ],
 )
 async def test_run_fails_alone(database: Counting, broken: Work, told: type[Exception]) -> None:
     held = Held()
-    answers = [asyncio.ensure_future(database.run(work)) for work in (held, keeps("a"), broken, keeps("b"))]
+    answers = [asyncio.ensure_future(database.run(work)) for work in (held, insert_row("a"), broken, insert_row("b"))]
     await asyncio.sleep(0)
     held.let_go()
     found = await asyncio.gather(*answers, return_exceptions=True)
@@ -105,9 +96,9 @@ async def test_run_fails_alone(database: Counting, broken: Work, told: type[Exce
 
 
 async def test_settled_reports_a_failure_once(database: Counting) -> None:
-    database.put(keeps("a"), of="one")
-    database.put(keeps("a"), of="one")
-    database.put(keeps("b"), of="two")
+    database.put(insert_row("a"), of="one")
+    database.put(insert_row("a"), of="one")
+    database.put(insert_row("b"), of="two")
     await database.settled("two")
     with pytest.raises(MemoryUnusable):
         await database.settled("one")
@@ -117,11 +108,11 @@ async def test_settled_reports_a_failure_once(database: Counting) -> None:
 async def test_run_after_a_failed_write_fails(database: Counting) -> None:
     database.put(breaks(sqlite3.OperationalError("disk")), of="one")
     with pytest.raises(MemoryUnusable):
-        await database.run(keeps("later"), after="one")
+        await database.run(insert_row("later"), after="one")
 
 
 async def test_look_does_not_wait_for_writes(database: Counting) -> None:
-    await database.run(keeps("one"))
+    await database.run(insert_row("one"))
     held = Held()
     writing = asyncio.ensure_future(database.run(held))
     await asyncio.sleep(0)
@@ -131,14 +122,14 @@ async def test_look_does_not_wait_for_writes(database: Counting) -> None:
 
 
 async def test_look_sees_writes_under_its_name(database: Counting) -> None:
-    await database.run(keeps("one"))
-    database.put(keeps("two"), of="this")
+    await database.run(insert_row("one"))
+    database.put(insert_row("two"), of="this")
     assert await database.look(kept, of="that") == ["one"]
     assert await database.look(kept, of="this") == ["one", "two"]
 
 
 async def test_look_reports_errors_like_read(database: Counting) -> None:
-    await database.run(keeps("one"))
+    await database.run(insert_row("one"))
     with pytest.raises(MemoryUnusable, match="no such table"):
         await database.look(lambda db: db.execute("SELECT * FROM gone"))
 
@@ -149,30 +140,30 @@ def test_sync_reader_cannot_write(tmp_path: Path) -> None:
         db.executescript(SCHEMA[0])
     glance = SyncReader(tmp_path / "f.db")
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
-        glance(keeps("one"))
+        glance(insert_row("one"))
     glance.close()
     db.close()
 
 
 async def test_settled_reports_a_failure_to_all_waiters(database: Counting) -> None:
-    await database.run(keeps("one"))
-    database.put(keeps("one"), of="this")
+    await database.run(insert_row("one"))
+    database.put(insert_row("one"), of="this")
     answers = await asyncio.gather(database.settled("this"), database.settled("this"), return_exceptions=True)
     assert [type(answer) for answer in answers] == [MemoryUnusable, MemoryUnusable]
     await database.settled("this")
 
 
 async def test_put_without_a_name_fails_alone(database: Counting) -> None:
-    await database.run(keeps("one"))
-    database.put(keeps("one"))
-    await database.run(keeps("two"))
+    await database.run(insert_row("one"))
+    database.put(insert_row("one"))
+    await database.run(insert_row("two"))
     assert await database.read(kept) == ["one", "two"]
 
 
 async def test_settled_cancellation_does_not_cancel_writes(database: Counting) -> None:
     held = Held()
     database.put(held, of="one")
-    database.put(keeps("a"), of="one")
+    database.put(insert_row("a"), of="one")
     waiting = asyncio.ensure_future(database.settled("one"))
     await asyncio.sleep(0)
     waiting.cancel()
@@ -184,8 +175,8 @@ async def test_settled_cancellation_does_not_cancel_writes(database: Counting) -
 
 
 async def test_scrub_and_shrink_work_between_writes(database: Counting) -> None:
-    database.put(keeps("a"), of="one")
-    await asyncio.gather(database.scrub(), database.shrink(), database.run(keeps("b")))
+    database.put(insert_row("a"), of="one")
+    await asyncio.gather(database.scrub(), database.shrink(), database.run(insert_row("b")))
     assert await database.run(kept) == ["a", "b"]
     assert database.problem is None
 
@@ -193,10 +184,10 @@ async def test_scrub_and_shrink_work_between_writes(database: Counting) -> None:
 async def test_aclose_commits_queued_writes_and_rejects_later(tmp_path: Path) -> None:
     database = Database(tmp_path / "f.db", SCHEMA)
     for number in range(50):
-        database.put(keeps(f"{number}"), of="one")
+        database.put(insert_row(f"{number}"), of="one")
     await database.aclose()
     with pytest.raises(MemoryUnusable):
-        database.put(keeps("late"), of="one")
+        database.put(insert_row("late"), of="one")
     db = sqlite3.connect(tmp_path / "f.db")
     assert len(kept(db)) == 50
     db.close()
@@ -206,14 +197,14 @@ _KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from tests.agent_image.storage.sqlite.test_database import SCHEMA, keeps
+from tests.support.agent.kept_rows import SCHEMA, insert_row
 
 async def main():
     database = Database(Path(sys.argv[1]), SCHEMA)
     for number in range(1000):
-        database.put(keeps(f"put {number}"), of="one")
+        database.put(insert_row(f"put {number}"), of="one")
         if number % 7 == 0:
-            await database.run(keeps(f"awaited {number}"), after="one")
+            await database.run(insert_row(f"awaited {number}"), after="one")
             print(number, flush=True)
             if number == 350:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -230,7 +221,7 @@ def test_kill_keeps_awaited_writes_and_earlier_ones(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=ceiling(),
         check=False,
     )
     assert (process.returncode, process.stderr) == (-signal.SIGKILL, "")
