@@ -19,6 +19,7 @@ from e2e.cluster.ports import free_ports
 from mcp.server.fastmcp import FastMCP
 from tests.agent_image.life.scripted_model import ScriptedModel
 from tests.agent_image.plain import NO_TLS
+from tests.support.agent.background_tasks import BackgroundModel, LostAnswer, build_gateway
 from tests.support.agent.preloaded import ForkedProcess, Preloaded
 from tests.support.machine import ceiling
 from tests.support.waiting import await_until, within
@@ -452,3 +453,30 @@ def coding(agent: Any, mounted: Any, serve: Callable[..., Any], workspace: Local
             }
 
     return scripted
+
+
+@pytest.fixture
+def model_server(serve: Any) -> Iterator[tuple[BackgroundModel, dict[str, Any]]]:
+    model = BackgroundModel()
+    with serve(model) as port:
+        url = f"http://127.0.0.1:{port}/v1"
+        yield (
+            model,
+            {
+                "name": "offline", "baseUrl": url, "contextWindow": 8000, "maxOutputTokens": 1000, "timeoutSeconds": 30,
+            },
+        )  # fmt: skip
+
+
+@pytest.fixture
+def team(serve: Any, mounted: Any, model_server: Any) -> Any:
+    """Return a context manager with the settings of an agent that reaches the cook through a gateway."""
+
+    @contextmanager
+    def settings(cook: Any, lost: LostAnswer | None = None) -> Iterator[dict[str, Any]]:
+        mounted.layout.gateway_token_file.parent.mkdir(parents=True, exist_ok=True)
+        mounted.layout.gateway_token_file.write_text("own-token")
+        with serve(build_gateway(cook.url, lost)) as port:
+            yield {"gateway": {"url": f"http://127.0.0.1:{port}"}, "model": model_server[1], "mcpServers": []}
+
+    return settings

@@ -7,15 +7,16 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
-from tests.agent_image.life.test_behind_a_gateway import OWNER, PATH, TOKEN, gateway, pod  # noqa: F401 - a fixture
 from tests.gateway.fleet_api import FleetApi
 from tests.gateway.served_gateway import Client
-from tests.gateway.test_clients import list_client
 from tests.support.agent.held_model import held_model
+from tests.support.agent.pods import OWNER, PATH, TOKEN, list_client, serve_gateway, show_pod
+from tests.support.waiting import within
 
 pytestmark = pytest.mark.starts_first
 READY = [{"type": "Ready", "status": "True"}]
@@ -36,6 +37,12 @@ def api() -> FleetApi:
 
 
 @pytest.fixture
+async def gateway(api: FleetApi, tmp_path: Path, process_ring: None) -> AsyncIterator[Client]:
+    async with serve_gateway(api, tmp_path / "gateway") as client:
+        yield client
+
+
+@pytest.fixture
 def start(
     api: FleetApi, agent_process: Callable[..., Any], mounted: Any, callers: Callable[..., dict[str, Any]]
 ) -> Callable[..., Any]:
@@ -45,7 +52,7 @@ def start(
 
     @asynccontextmanager
     async def of(**settings: Any) -> AsyncIterator[Any]:
-        async with agent_process(**settings) as guest, pod(api, guest):
+        async with agent_process(**settings) as guest, show_pod(api, guest):
             api.set_status("Pod", "echo-1-a", {"phase": "Running", "podIP": "127.0.0.1", "conditions": READY})
             yield guest
 
@@ -81,7 +88,7 @@ def text_of(event: Any) -> str:
 
 async def test_call_of_a_killed_agent_fails_and_is_repeated(
     start: Any,
-    gateway: Client,  # noqa: F811 - a fixture
+    gateway: Client,
     message: Any,
     house: Any,
     states: Any,
@@ -92,9 +99,7 @@ async def test_call_of_a_killed_agent_fails_and_is_repeated(
     with held_model(serve, tool_results=0) as (model, settings):
         async with start(**settings) as guest:
             sending = asyncio.create_task(caller.send(params))
-            async with asyncio.timeout(60):
-                while not (await guest.call("ListTasks", {}))["result"].get("tasks"):  # noqa: ASYNC110 - it polls
-                    await asyncio.sleep(0.01)
+            await model.is_holding()
             await guest.kill()
             assert (await sending)[:2] == (502, "lost")
             assert (await caller.send(params))[:2] == (502, "unreachable")
@@ -115,7 +120,7 @@ async def test_call_of_a_killed_agent_fails_and_is_repeated(
 )
 async def test_stream_of_a_killed_agent_breaks_and_is_resumed(
     start: Any,
-    gateway: Client,  # noqa: F811 - a fixture
+    gateway: Client,
     message: Any,
     house: Any,
     states: Any,
@@ -127,7 +132,7 @@ async def test_stream_of_a_killed_agent_breaks_and_is_resumed(
     with held_model(serve, tool_results=1, pieces=pieces) as (model, settings):
         async with start(**settings) as guest, aclosing(caller.events("SendStreamingMessage", params)) as events:
             task_id, text = (await anext(events))["task"]["id"], ""
-            async with asyncio.timeout(60):
+            async with within(f"the stream shows {shown!r}", shown=lambda: text):
                 while shown not in text:
                     text += text_of(await anext(events))
             await guest.kill()

@@ -1,29 +1,16 @@
 """Tasks that an agent gives to another agent without waiting: the result comes with a later message, exactly once."""
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from threading import Event
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx
-import pytest
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
-from tests.agent_image.plain import NO_TLS
+from tests.support.agent.background_tasks import BEGUN, LATER, LostAnswer, await_booking
 
 from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest, TurnRequest
 from fleetwright_agent.storage.sqlite.conversations import schema
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.open_questions import SqliteDelegatedTasks
-from fleetwright_cli.offline.model import OfflineModel
-
-COOK = {"namespace": "team", "name": "cook", "description": "Books tables.", "phase": "Running"}
-BEGUN = "which was begun earlier"
-LATER = 'Ask the agent "cook" "Book table for 4"'
 
 
 class AskingCook:
@@ -37,119 +24,8 @@ class AskingCook:
         """Do nothing, because the turn has no resources to close."""
 
 
-class LostAnswer:
-    """Keeps back the answer of the cook to the first message, until the caller has died."""
-
-    def __init__(self) -> None:
-        self.given = Event()
-        self.left = 1
-
-    async def keep(self, request: Request, body: bytes) -> None:
-        if self.left and b"SendMessage" in body:
-            self.left -= 1
-            self.given.set()
-            while not await request.is_disconnected():  # noqa: ASYNC110 - the request has no event
-                await asyncio.sleep(0.01)
-
-
-def gateway(cook_url: str, lost: LostAnswer | None = None) -> Starlette:
-    """Return a gateway to one agent. It passes requests on with the token that this agent accepts."""
-
-    async def peers(_: Request) -> Response:
-        return JSONResponse({"items": [COOK]})
-
-    async def forward(request: Request) -> Response:
-        headers = {"Authorization": "Bearer self", "Content-Type": "application/json", "A2A-Version": "1.0"}
-        async with httpx.AsyncClient(verify=NO_TLS, base_url=cook_url, timeout=30) as http:
-            path = f"/{request.path_params['path']}"
-            body = await request.body()
-            answer = await http.request(request.method, path, content=body, headers=headers)
-        if lost is not None:
-            await lost.keep(request, body)
-        return Response(answer.content, answer.status_code, media_type=answer.headers.get("content-type"))
-
-    return Starlette(
-        routes=[
-            Route("/v1/agents/team/echo/peers", peers),
-            Route("/agents/team/cook/{path:path}", forward, methods=["GET", "POST"]),
-        ]
-    )
-
-
-class Model:
-    """The offline model, which asks other agents without waiting, and a record of the requests."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.released = Event()
-        """A request with a result of a background task is answered once this is set."""
-        self.released.set()
-        self._app = OfflineModel().app()
-
-    def results(self) -> int:
-        """Return the number of results of background tasks in the newest request. The model may repeat their text."""
-        messages = json.loads(self.asked[-1])["messages"]
-        return sum(message["role"] == "tool" and BEGUN in message["content"] for message in messages)
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        async def heard() -> Any:
-            message = await receive()
-            if body := message.get("body"):
-                self.asked.append(body.decode())
-                while BEGUN in self.asked[-1] and not self.released.is_set():  # noqa: ASYNC110 - set by another thread
-                    await asyncio.sleep(0.01)
-            return message
-
-        async def told(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                headers = [(name, value) for name, value in message["headers"] if name != b"content-length"]
-                message = {**message, "headers": headers}
-            elif "body" in message:
-                body = message["body"].replace(b'{\\"agent\\":', b'{\\"wait\\": false, \\"agent\\":')
-                message = {**message, "body": body}
-            await send(message)
-
-        await self._app(scope, heard, told)
-
-
-@pytest.fixture
-def model_server(serve: Any) -> Iterator[tuple[Model, dict[str, Any]]]:
-    model = Model()
-    with serve(model) as port:
-        url = f"http://127.0.0.1:{port}/v1"
-        yield (
-            model,
-            {
-                "name": "offline", "baseUrl": url, "contextWindow": 8000, "maxOutputTokens": 1000, "timeoutSeconds": 30,
-            },
-        )  # fmt: skip
-
-
-@pytest.fixture
-def team(serve: Any, mounted: Any, model_server: Any) -> Any:
-    """Return a context manager with the settings of an agent that reaches the cook through a gateway."""
-
-    @contextmanager
-    def settings(cook: Any, lost: LostAnswer | None = None) -> Iterator[dict[str, Any]]:
-        mounted.layout.gateway_token_file.parent.mkdir(parents=True, exist_ok=True)
-        mounted.layout.gateway_token_file.write_text("own-token")
-        with serve(gateway(cook.url, lost)) as port:
-            yield {"gateway": {"url": f"http://127.0.0.1:{port}"}, "model": model_server[1], "mcpServers": []}
-
-    return settings
-
-
 def answer(task: dict[str, Any]) -> str:
     return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
-
-
-async def booked(house: Any, cook: Any, states: Any) -> None:
-    """Wait until the cook has completed its only task."""
-    async with asyncio.timeout(60):
-        while not house.ledger:  # noqa: ASYNC110 - it looks from outside
-            await asyncio.sleep(0.02)
-    (task,) = (await cook.call("ListTasks", {}))["result"]["tasks"]
-    assert states(await cook.rested(task)) == "completed"
 
 
 async def test_background_result_comes_with_the_next_message_once(agent, peer, team, model_server, house, states):
@@ -160,7 +36,7 @@ async def test_background_result_comes_with_the_next_message_once(agent, peer, t
                 begun = await guest.say(LATER)
                 assert states(begun) == "completed"
                 assert "cook works on task" in answer(begun)
-                await booked(house, cook, states)
+                await await_booking(house, cook, states)
                 other = await guest.say("My dog is called Rex.")
                 assert BEGUN not in str(model.asked), "another conversation gets no result"
                 stranger = await guest.by("client:other").say("Hello there", contextId=begun["contextId"])
@@ -191,7 +67,7 @@ async def test_background_result_survives_a_kill(agent_process, peer, team, mode
                 begun = await guest.say(LATER)
                 assert states(begun) == "completed"
                 await guest.kill()
-            await booked(house, cook, states)
+            await await_booking(house, cook, states)
             async with stored(mounted) as tasks:
                 (task,) = await tasks.of("client:default", begun["contextId"])
             async with agent_process(**settings) as guest:
@@ -219,7 +95,7 @@ async def test_background_task_begins_once_despite_a_kill(agent_process, peer, t
                 begun = await guest.say(LATER, now=True)
                 assert await asyncio.to_thread(lost.given.wait, 60)
                 await guest.kill()
-            await booked(house, cook, states)
+            await await_booking(house, cook, states)
             async with agent_process(**settings) as guest:
                 ended = await guest.rested(begun)
                 assert states(ended) == "completed"

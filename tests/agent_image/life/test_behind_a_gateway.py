@@ -4,28 +4,27 @@ The caller sends the same message again. The gateway holds it until the next pod
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
-from joserfc.jwk import ECKey
-from tests.gateway.fleet_api import ISSUER, NOW, FleetApi, token_text
-from tests.gateway.served_gateway import URL, Client, running
-from tests.gateway.test_clients import list_client
+from tests.gateway.fleet_api import FleetApi
+from tests.gateway.served_gateway import Client
+from tests.support.agent.held_model import HeldModel, held_model
+from tests.support.agent.pods import OWNER, PATH, TOKEN, list_client, serve_gateway, show_pod
+from tests.support.waiting import await_until, within
 
 from fleetwright_api import names
-from fleetwright_gateway.settings import GatewaySettings
 
-OWNER = "client:default"
-TOKEN = "client-token-of-the-agent-" + "x" * 20
-"""In the form of the operator's tokens, which the gateway passes on."""
+NEVER = 9
 BOOK, COOK = "Book table for 4", "Cook a dish of 3 portions"
-PATH = "/agents/team/echo/a2a"
+
+
+HELD = {"accepted": (0, 0), "effect": (NEVER, 0), "told": (1, 3), "answered": (NEVER, 0)}
+"""The number of results of tools in the prompts whose replies the model holds, and of pieces before it holds them."""
 
 
 @pytest.fixture
@@ -39,33 +38,16 @@ def api() -> FleetApi:
 
 @pytest.fixture
 async def gateway(api: FleetApi, tmp_path: Path, process_ring: None) -> AsyncIterator[Client]:
-    key = ECKey.generate_key("P-256", auto_kid=True).as_dict(private=True)
-    folder = tmp_path / "gateway"
-    folder.mkdir()
-    (folder / "ring.json").write_text(json.dumps({"keys": [{**key, "iat": NOW}]}))
-    (folder / "token").write_text(token_text("gateway", audience=ISSUER))
-    settings = GatewaySettings(url=URL, keys_file=folder / "ring.json", service_account=folder, wake_seconds=150)
-    async with running(api, settings) as client:
+    async with serve_gateway(api, tmp_path / "gateway") as client:
         yield client
-
-
-@asynccontextmanager
-async def pod(api: FleetApi, guest: Any) -> AsyncIterator[None]:
-    """Show the process of the agent as its only pod."""
-    found = {"a2a": guest.url, "ops": guest.ops_url}
-    ports = [{"name": name, "containerPort": urlsplit(url).port} for name, url in found.items()]
-    api.add_pod("echo-1-a", owner=api.find("ReplicaSet", "echo-1"), account="echo", ready=False)
-    api.edit("Pod", "echo-1-a", {"spec": {"containers": [{"name": "agent", "ports": ports}]}}, namespace="team")
-    yield
-    api.remove("Pod", "echo-1-a", namespace="team")
 
 
 @pytest.mark.parametrize(
     ("text", "reached", "state", "ledger"),
     [
-        pytest.param(f"{BOOK} [[think:60]] [[pause:0.1]]", "accepted", "completed", ["table for 4"], id="accepted"),
+        pytest.param(BOOK, "accepted", "completed", ["table for 4"], id="accepted"),
         pytest.param(COOK, "effect", "failed", ["cooked 3"], id="in a tool call"),
-        pytest.param(f"{BOOK} [[pause:2]]", "told", "completed", ["table for 4"], id="after a tool call"),
+        pytest.param(BOOK, "told", "completed", ["table for 4"], id="after a tool call"),
         pytest.param(BOOK, "answered", "completed", ["table for 4"], id="answered"),
     ],
 )
@@ -78,6 +60,7 @@ async def test_killed_agent_behind_the_gateway_ends_the_task_once(
     callers: Callable[..., dict[str, Any]],
     house: Any,
     states: Any,
+    serve: Any,
     text: str,
     reached: str,
     state: str,
@@ -93,36 +76,47 @@ async def test_killed_agent_behind_the_gateway_ends_the_task_once(
             answer.raise_for_status()
             return (await answer.json())["result"]["task"]
 
-    async with agent_process() as guest:
-        async with pod(api, guest):
-            first = asyncio.create_task(send())
-            await _until(guest, house, first, reached)
-            await guest.kill()
-            with suppress(aiohttp.ClientError):
-                await first
-        again = asyncio.create_task(send())
-        while not api.writes.count(f"merge {names.AGENT} echo"):  # noqa: ASYNC110 - the API has no event
-            await asyncio.sleep(0.01)
-    async with agent_process() as guest, pod(api, guest):
-        async with asyncio.timeout(150):
-            task = await again
-        task = await guest.rested(task)
-        assert states(task) == state
-        listed = (await guest.call("ListTasks", {}))["result"]["tasks"]
-        assert [each["id"] for each in listed] == [task["id"]]
+    # The model holds its first reply until the kill, its reply after the tool call, or none.
+    tool_results, pieces = HELD[reached]
+    with held_model(serve, tool_results=tool_results, pieces=pieces) as (model, settings):
+        async with agent_process(**settings) as guest:
+            async with show_pod(api, guest):
+                first = asyncio.create_task(send())
+                await reach(guest, model, house, first, reached)
+                await guest.kill()
+                with suppress(aiohttp.ClientError):
+                    await first
+            model.released.set()
+            again = asyncio.create_task(send())
+            await await_until(
+                lambda: api.writes.count(f"merge {names.AGENT} echo"),
+                "the gateway wakes the agent",
+                shown=lambda: api.writes,
+            )
+        async with agent_process(**settings) as guest, show_pod(api, guest):
+            async with within("the gateway passes the message on"):
+                task = await again
+            task = await guest.rested(task)
+            assert states(task) == state
+            listed = (await guest.call("ListTasks", {}))["result"]["tasks"]
+            assert [each["id"] for each in listed] == [task["id"]]
     assert house.ledger == ledger
 
 
-async def _until(guest: Any, house: Any, first: "asyncio.Task[Any]", reached: str) -> None:
-    async def is_reached() -> bool:
-        if reached == "effect":
-            return bool(house.ledger)
-        tasks = (await guest.call("ListTasks", {}))["result"].get("tasks", [])
-        return bool(tasks) and (reached == "accepted" or "artifacts" in await guest.get(tasks[0]))
-
-    async with asyncio.timeout(150):
-        if reached == "answered":
+async def reach(guest: Any, model: HeldModel, house: Any, first: "asyncio.Task[Any]", reached: str) -> None:
+    """Wait until the turn is where the agent is killed."""
+    if reached == "effect":
+        await await_until(lambda: house.ledger, "the tool has its effect")
+    elif reached == "answered":
+        async with within("the message is answered"):
             await asyncio.wait([first])
-            return
-        while not await is_reached():  # noqa: ASYNC110 - it looks from outside
-            await asyncio.sleep(0.01)
+    else:
+        await model.is_holding()
+    if reached == "told":
+
+        async def has_output() -> bool:
+            (task,) = (await guest.call("ListTasks", {}))["result"]["tasks"]
+            return "artifacts" in await guest.get(task)
+
+        # The result of a call is on disk before the agent shows what comes after it.
+        await await_until(has_output, "the agent shows the answer to the result of the tool")

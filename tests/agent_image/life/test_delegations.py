@@ -9,14 +9,13 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.agent_image.life.test_background_tasks import BEGUN, LATER, LostAnswer, booked, model_server, team
-from tests.agent_image.life.test_peers_that_ask import Cook
 from tests.agent_image.plain import NO_TLS
+from tests.support.agent.background_tasks import BEGUN, LATER, LostAnswer, await_booking
+from tests.support.agent.cook_with_question import CookWithQuestion
 
 from fleetwright_agent.storage.open_questions import DelegatedTask, PeerCall, PeerCallStatus
 from fleetwright_agent.storage.sqlite.storage import sqlite_storage
 
-__all__ = ["model_server", "team"]
 ADMIN = {"administrators": ["default"]}
 GUEST = "client:other"
 PATH = "/admin/delegations"
@@ -78,7 +77,7 @@ async def test_delegation_shows_who_was_asked_and_the_answer(desk, peer, states)
 
 
 async def test_unanswered_question_fails_at_the_end_of_the_task(desk, peer, states):
-    async with peer(turn=Cook()) as cook, desk(cook) as admin:
+    async with peer(turn=CookWithQuestion()) as cook, desk(cook) as admin:
         waits = await admin.say('Ask the cook to boil them. Then ask the human the question "Anything else?"')
         (open_,) = await listed(admin)
         assert (open_["status"], open_["result"]) == ("Dispatched", "How many eggs do the guests eat?")
@@ -89,7 +88,7 @@ async def test_unanswered_question_fails_at_the_end_of_the_task(desk, peer, stat
 
 
 async def test_answered_question_is_followed_by_a_call(desk, peer, states):
-    async with peer(turn=Cook()) as cook, desk(cook) as admin:
+    async with peer(turn=CookWithQuestion()) as cook, desk(cook) as admin:
         assert states(await admin.say("The guests eat two eggs. Ask the cook to boil them.")) == "completed"
         answer, question = await listed(admin)
     assert (question["status"], answer["status"]) == ("Completed", "Completed")
@@ -116,7 +115,7 @@ async def test_delegation_without_waiting_ends_with_its_result(agent, peer, team
         with team(cook) as settings:
             async with agent(**settings, **ADMIN) as admin:
                 begun = await admin.say(LATER)
-                await booked(house, cook, states)
+                await await_booking(house, cook, states)
                 (open_,) = await listed(admin)
                 await admin.say("My dog is called Rex.", contextId=begun["contextId"])
                 (found,) = await listed(admin)
@@ -155,7 +154,7 @@ async def test_repeated_delegation_keeps_its_record(agent_process, peer, team, m
                 assert await asyncio.to_thread(lost.given.wait, 60)
                 (before,) = await listed(admin)
                 await admin.kill()
-            await booked(house, cook, states)
+            await await_booking(house, cook, states)
             async with agent_process(**settings, **ADMIN) as admin:
                 assert states(await admin.rested(begun)) == "completed"
                 (after,) = await listed(admin)

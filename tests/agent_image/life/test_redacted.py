@@ -5,7 +5,7 @@ import logging
 from typing import Any
 
 from tests.agent_image.collector import Collector
-from tests.agent_image.life.test_learned_skills import LEARNING, order
+from tests.support.agent.waiter import LEARNING, order_task
 
 from fleetwright_agent.audit.factory import redactor
 from fleetwright_agent.telemetry.logs import JsonLines
@@ -42,7 +42,7 @@ async def test_redaction_keeps_secrets_out_of_secondary_records(agent, house, mo
     try:
         async with collector.serving() as url, agent(**EVERYTHING, telemetry={"endpoint": url}) as guest:
             task = await guest.say(f"Book table for 4 with the key {SECRET}", contextId="c1")
-            await guest.say(order(f"Book table for 5 with the key {SECRET}"), contextId="c2")
+            await guest.say(order_task(f"Book table for 5 with the key {SECRET}"), contextId="c2")
             await guest.say(f'Remember the fact "The key is {SECRET}"', contextId="c3")
             await guest.say(f"Hello {SECRET} [[fail:401]]", contextId="c4")
             assert SECRET in str(await guest.get(task)), "the history keeps the original text"

@@ -1,39 +1,23 @@
 """An agent with sub-agents, over A2A: their permissions, their cost, and their cleanup after an early end."""
 
 import asyncio
-import json
 import sqlite3
 from contextlib import closing
 
 import pytest
 from tests.support.agent.held_model import held_model
+from tests.support.agent.waiter import (
+    WAITER,
+    await_cooking,
+    find_reported_calls,
+    order_task,
+    order_tasks,
+    read_answer,
+    read_audit_lines,
+)
 
-from fleetwright_a2a.extensions import COST, TOOL_CALL
+from fleetwright_a2a.extensions import COST
 from fleetwright_agent.storage.sqlite.conversations import schema
-
-WAITER = {
-    "name": "waiter",
-    "description": "Serves guests.",
-    "instructions": "You are the waiter of the house. Be quick.",
-    "tools": ["house__book_table", "house__charge_card", "house__cook_dish"],
-}
-
-
-def order(task):
-    return f'Give a task to the sub-agent waiter: "{task}"'
-
-
-def orders(*tasks):
-    listed = json.dumps([{"agent": "waiter", "task": task} for task in tasks])
-    return f"Give several tasks to sub-agents that work side by side, as a task batch: {listed}"
-
-
-def answer(task):
-    return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
-
-
-def lines(mounted):
-    return [json.loads(line) for line in (mounted.layout.memory / "audit/audit.jsonl").read_text().splitlines()]
 
 
 def places(mounted):
@@ -42,23 +26,10 @@ def places(mounted):
         return connection.execute("SELECT thread, ns FROM checkpoints").fetchall()
 
 
-def told_calls(events):
-    """Return every tool call in the stream."""
-    statuses = (event["statusUpdate"]["status"] for event in events if "statusUpdate" in event)
-    metadata = (status["message"].get("metadata", {}) for status in statuses if "message" in status)
-    return [each[TOOL_CALL] for each in metadata if TOOL_CALL in each]
-
-
-async def cooking(house, portions=1):
-    async with asyncio.timeout(90):
-        while len(house.ledger) < portions:  # noqa: ASYNC110 - it looks from outside
-            await asyncio.sleep(0.02)
-
-
 async def test_sub_agent_uses_its_tools_and_leaves_only_its_answer(agent, mounted, house):
     async with agent(subAgents=[WAITER]) as guest:
-        task = await guest.say(order("Book table for 4"))
-        assert "A table for 4 is booked." in answer(task)
+        task = await guest.say(order_task("Book table for 4"))
+        assert "A table for 4 is booked." in read_answer(task)
         assert await guest.metric('sub_agent_tasks_total{outcome="ok",sub_agent="waiter"}') == 1
     assert house.ledger == ["table for 4"]
     assert [thread.count("\n") for thread, _ in places(mounted)] == [1], "only the conversation remains"
@@ -67,7 +38,7 @@ async def test_sub_agent_uses_its_tools_and_leaves_only_its_answer(agent, mounte
 async def test_sub_agent_has_own_instructions_and_no_conversation(agent):
     async with agent(subAgents=[WAITER]) as guest:
         first = await guest.say("My dog is called Rex.")
-        told = answer(await guest.say(order("What is my dog called?"), contextId=first["contextId"]))
+        told = read_answer(await guest.say(order_task("What is my dog called?"), contextId=first["contextId"]))
     assert "My instructions begin: You are the waiter of the house." in told
     assert "Rex" not in told
 
@@ -83,8 +54,8 @@ async def test_sub_agent_has_own_instructions_and_no_conversation(agent):
 )
 async def test_sub_agent_lacks_tools_outside_its_permissions(agent, states, house, task, changes):
     async with agent(subAgents=[WAITER | changes]) as guest:
-        done = await guest.say(order(task))
-        assert "I read your message:" in answer(done), "it answered with text, because it has no matching tool"
+        done = await guest.say(order_task(task))
+        assert "I read your message:" in read_answer(done), "it answered with text, because it has no matching tool"
         assert states(done) == "completed"
         assert await guest.metric("sub_agent_tasks_total") == 1
     assert house.ledger == []
@@ -92,7 +63,7 @@ async def test_sub_agent_lacks_tools_outside_its_permissions(agent, states, hous
 
 async def test_task_tool_is_absent_without_sub_agents(agent):
     async with agent() as guest:
-        assert "I read your message:" in answer(await guest.say(order("Hello")))
+        assert "I read your message:" in read_answer(await guest.say(order_task("Hello")))
         assert await guest.metric("tool_calls_total") == 0
 
 
@@ -112,13 +83,13 @@ async def test_task_tool_is_absent_without_sub_agents(agent):
 )
 async def test_sub_agent_is_bound_by_the_policy_of_its_agent(agent, house, policy, says):
     async with agent(subAgents=[WAITER], enforcement=policy) as guest:
-        assert says in answer(await guest.say(order("Charge card 70")))
+        assert says in read_answer(await guest.say(order_task("Charge card 70")))
     assert house.ledger == []
 
 
 async def test_task_tool_can_require_approval(agent, states, house):
     async with agent(subAgents=[WAITER], approvals={"tools": ["task"]}) as guest:
-        asked = await guest.say(order("Book table for 4"))
+        asked = await guest.say(order_task("Book table for 4"))
         assert (states(asked), house.ledger) == ("input-required", [])
         done = await guest.say("yes", taskId=asked["id"])
         assert states(done) == "completed"
@@ -127,15 +98,15 @@ async def test_task_tool_can_require_approval(agent, states, house):
 
 async def test_sub_agent_calls_count_against_the_tool_call_limit(agent, house):
     async with agent(subAgents=[WAITER], limits={"maxToolCalls": 2}) as guest:
-        told = answer(await guest.say(order("Book table for 2; book table for 3")))
+        told = read_answer(await guest.say(order_task("Book table for 2; book table for 3")))
     assert "the limit of 2 tool calls is reached" in told
     assert house.ledger == ["table for 2"]
 
 
 async def test_audit_trail_names_the_sub_agent_of_each_call(agent, mounted):
     async with agent(subAgents=[WAITER]) as guest:
-        task = await guest.say(order("Book table for 4"))
-    inner, outer = lines(mounted)
+        task = await guest.say(order_task("Book table for 4"))
+    inner, outer = read_audit_lines(mounted)
     assert (inner["tool"], inner["sub_agent"], inner["task_id"]) == ("house__book_table", "waiter", task["id"])
     assert (outer["tool"], outer["task_id"]) == ("task", task["id"])
     assert "sub_agent" not in outer
@@ -143,7 +114,9 @@ async def test_audit_trail_names_the_sub_agent_of_each_call(agent, mounted):
 
 async def test_sub_agent_calls_are_reported_under_their_outer_call(agent, message):
     async with agent(subAgents=[WAITER]) as guest:
-        calls = told_calls([e async for e in guest.events("SendStreamingMessage", message(order("Book table for 4")))])
+        calls = find_reported_calls(
+            [e async for e in guest.events("SendStreamingMessage", message(order_task("Book table for 4")))]
+        )
     outer = calls[0]["toolCallId"]
     assert [(each["name"], each["phase"]) for each in calls] == [
         ("task", "started"),
@@ -157,7 +130,7 @@ async def test_sub_agent_calls_are_reported_under_their_outer_call(agent, messag
 
 async def test_sub_agent_text_is_not_part_of_the_answer(agent, message):
     async with agent(subAgents=[WAITER]) as guest:
-        events = [e async for e in guest.events("SendStreamingMessage", message(order("Hello [[think:3]]")))]
+        events = [e async for e in guest.events("SendStreamingMessage", message(order_task("Hello [[think:3]]")))]
     pieces = [
         part["text"] for e in events if "artifactUpdate" in e for part in e["artifactUpdate"]["artifact"]["parts"]
     ]
@@ -167,7 +140,7 @@ async def test_sub_agent_text_is_not_part_of_the_answer(agent, message):
 async def test_sub_agent_cost_is_in_task_cost_metrics_and_usage_store(agent, mounted):
     small = {"name": "small", "contextWindow": 8000, "price": {"inputPerMillion": "7", "outputPerMillion": "9"}}
     async with agent(subAgents=[WAITER | {"model": small}]) as guest:
-        task = await guest.say(order("Book table for 4"))
+        task = await guest.say(order_task("Book table for 4"))
         bill = task["artifacts"][0]["metadata"][COST]
         counted = await guest.metric("llm_cost_usd_total")
         tokens = await guest.metric("llm_tokens_total")
@@ -200,9 +173,9 @@ async def test_sub_agent_cost_is_in_task_cost_metrics_and_usage_store(agent, mou
 )
 async def test_sub_agent_failure_is_a_tool_result(agent, states, task, changes, says):
     async with agent(subAgents=[WAITER | changes]) as guest:
-        done = await guest.say(order(task))
+        done = await guest.say(order_task(task))
         assert states(done) == "completed"
-        assert says in answer(done)
+        assert says in read_answer(done)
         assert await guest.metric('tool_calls_total{outcome="error",tool="task"}') == 1
         word = "timeout" if "timeoutSeconds" in changes else "failed"
         assert await guest.metric(f'sub_agent_tasks_total{{outcome="{word}",sub_agent="waiter"}}') == 1
@@ -214,9 +187,9 @@ async def test_sub_agent_model_falls_back_to_those_of_the_agent(agent, states, m
     model = {**endpoint, "name": "offline", "fallbacks": [{**endpoint, "name": "spare"}]}
     small = {"name": "small", "contextWindow": 8000}
     async with agent(model=model, subAgents=[WAITER | {"model": small}]) as guest:
-        done = await guest.say(order("Book table for 4 [[fail:401@small]]"))
+        done = await guest.say(order_task("Book table for 4 [[fail:401@small]]"))
         assert states(done) == "completed"
-        assert "A table for 4 is booked." in answer(done)
+        assert "A table for 4 is booked." in read_answer(done)
         assert await guest.metric('model_fallbacks_total{from="small",reason="model_unauthorized",to="spare"}') == 1
         assert await guest.metric('llm_tokens_total{direction="output",model="spare"}') > 0
     assert house.ledger == ["table for 4"]
@@ -224,13 +197,15 @@ async def test_sub_agent_model_falls_back_to_those_of_the_agent(agent, states, m
 
 async def test_sub_agent_answer_is_truncated_at_6000_characters(agent, message):
     async with agent(subAgents=[WAITER]) as guest:
-        calls = told_calls([e async for e in guest.events("SendStreamingMessage", message(order("Hi [[long:2000]]")))])
+        calls = find_reported_calls(
+            [e async for e in guest.events("SendStreamingMessage", message(order_task("Hi [[long:2000]]")))]
+        )
     assert 6000 < calls[-1]["outputChars"] < 6060
 
 
 async def test_sub_agent_batch_keeps_order_and_isolates_failures(agent, house):
     async with agent(subAgents=[WAITER]) as guest:
-        told = answer(await guest.say(orders("Book table for 2", "Hello [[fail:401]]", "Book table for 3")))
+        told = read_answer(await guest.say(order_tasks("Book table for 2", "Hello [[fail:401]]", "Book table for 3")))
     places = [
         told.index(each) for each in ("# Task 1, waiter", "A table for 2", "# Task 2", "Error:", "# Task 3", "for 3")
     ]
@@ -240,8 +215,8 @@ async def test_sub_agent_batch_keeps_order_and_isolates_failures(agent, house):
 
 async def test_sub_agent_batch_runs_four_at_a_time(agent, states, house):
     async with agent(subAgents=[WAITER]) as guest:
-        task = await guest.say(orders(*(f"Cook dish for {n}" for n in range(1, 7))), now=True)
-        await cooking(house, 4)
+        task = await guest.say(order_tasks(*(f"Cook dish for {n}" for n in range(1, 7))), now=True)
+        await await_cooking(house, 4)
         await asyncio.sleep(0.5)
         assert len(house.ledger) == 4
         house.kitchen.set()
@@ -251,8 +226,8 @@ async def test_sub_agent_batch_runs_four_at_a_time(agent, states, house):
 
 async def test_sub_agents_end_when_their_task_is_cancelled(agent, states, mounted, house):
     async with agent(subAgents=[WAITER]) as guest:
-        task = await guest.say(order("Cook dish for 2; book table for 9"), now=True)
-        await cooking(house)
+        task = await guest.say(order_task("Cook dish for 2; book table for 9"), now=True)
+        await await_cooking(house)
         await guest.call("CancelTask", {"id": task["id"]})
         house.kitchen.set()
         assert states(await guest.rested(task)) == "canceled"
@@ -260,7 +235,7 @@ async def test_sub_agents_end_when_their_task_is_cancelled(agent, states, mounte
         assert states(after) == "completed"
     assert house.ledger == ["cooked 2", "table for 5"]
     assert {ns for _, ns in places(mounted)} == {""}, "the sub-agent left no checkpoints"
-    assert [(line["tool"], line["outcome"]) for line in lines(mounted)][:2] == [
+    assert [(line["tool"], line["outcome"]) for line in read_audit_lines(mounted)][:2] == [
         ("house__cook_dish", "cancelled"),
         ("task", "cancelled"),
     ]
@@ -269,7 +244,7 @@ async def test_sub_agents_end_when_their_task_is_cancelled(agent, states, mounte
 async def test_sub_agent_over_budget_fails_and_pauses_the_task(agent, states):
     budget = {"period": "Month", "tokens": 6000, "onExceeded": "Pause"}
     async with agent(subAgents=[WAITER | {"instructions": "Serve. " * 1200}], budgets=[budget]) as guest:
-        paused = await guest.say(order("Hello " + "there " * 800))
+        paused = await guest.say(order_task("Hello " + "there " * 800))
         assert states(paused) == "input-required"
         assert paused["status"]["message"]["parts"][1]["data"]["budget"]["tokens"] == 6000
         assert await guest.metric('sub_agent_tasks_total{outcome="failed",sub_agent="waiter"}') == 1
@@ -280,21 +255,21 @@ async def test_sub_agent_killed_between_calls_repeats_none(agent_process, states
     with held_model(serve, tool_results=2) as (model, settings):
         settings |= {"subAgents": [WAITER]}
         async with agent_process(**settings) as guest:
-            ordered = message(order("Book table for 4; cook dish for 2"))
+            ordered = message(order_task("Book table for 4; cook dish for 2"))
             task = await guest.stream_until_completed(ordered, "house__cook_dish")
             await guest.kill_during(task)
         model.released.set()
         async with agent_process(**settings) as guest:
             done = await guest.rested(task)
             assert states(done) == "completed"
-            assert "A table for 4 is booked. 2 portions are ready." in answer(done)
+            assert "A table for 4 is booked. 2 portions are ready." in read_answer(done)
     assert house.ledger == ["table for 4", "cooked 2"]
 
 
 async def test_sub_agent_interrupted_call_is_not_repeated(agent_process, states, house):
     async with agent_process(subAgents=[WAITER]) as guest:
-        task = await guest.say(order("Cook dish for 2"), now=True)
-        await cooking(house)
+        task = await guest.say(order_task("Cook dish for 2"), now=True)
+        await await_cooking(house)
         await guest.kill()
     house.kitchen.set()
     async with agent_process(subAgents=[WAITER]) as guest:
@@ -308,8 +283,8 @@ async def test_sub_agent_interrupted_call_is_not_repeated(agent_process, states,
 
 async def test_sub_agent_batch_skips_finished_tasks_after_a_kill(agent_process, states, house):
     async with agent_process(subAgents=[WAITER]) as guest:
-        task = await guest.say(orders("Book table for 2", "Hello [[pause:1.0]]", "Book table for 3"), now=True)
-        await cooking(house, 2)
+        task = await guest.say(order_tasks("Book table for 2", "Hello [[pause:1.0]]", "Book table for 3"), now=True)
+        await await_cooking(house, 2)
         async with asyncio.timeout(90):
             while await guest.metric('sub_agent_tasks_total{outcome="ok"') < 2:  # noqa: ASYNC110 - from outside
                 await asyncio.sleep(0.02)
@@ -317,7 +292,7 @@ async def test_sub_agent_batch_skips_finished_tasks_after_a_kill(agent_process, 
     async with agent_process(subAgents=[WAITER]) as guest:
         done = await guest.rested(task)
         assert states(done) == "completed"
-        told = answer(done)
+        told = read_answer(done)
         assert ("A table for 2" in told, "You are the waiter" in told, "A table for 3" in told) == (True, True, True)
         assert await guest.metric('sub_agent_tasks_total{outcome="ok"') == 3, "only the unfinished sub-agent runs again"
     assert sorted(house.ledger) == ["table for 2", "table for 3"]

@@ -1,0 +1,66 @@
+"""A cluster in memory that shows the process of an agent as its pod, for a gateway in front of it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from joserfc.jwk import ECKey
+from tests.gateway.fleet_api import ISSUER, NOW, FleetApi, token_text
+from tests.gateway.served_gateway import URL, Client, running
+from tests.support.machine import ceiling
+
+from fleetwright_api import names
+from fleetwright_gateway.settings import GatewaySettings
+
+OWNER = "client:default"
+TOKEN = "client-token-of-the-agent-" + "x" * 20
+"""In the form of the operator's tokens, which the gateway passes on."""
+PATH = "/agents/team/echo/a2a"
+
+
+@asynccontextmanager
+async def show_pod(api: FleetApi, guest: Any) -> AsyncIterator[None]:
+    """Show the process of the agent as its only pod."""
+    found = {"a2a": guest.url, "ops": guest.ops_url}
+    ports = [{"name": name, "containerPort": urlsplit(url).port} for name, url in found.items()]
+    api.add_pod("echo-1-a", owner=api.find("ReplicaSet", "echo-1"), account="echo", ready=False)
+    api.edit("Pod", "echo-1-a", {"spec": {"containers": [{"name": "agent", "ports": ports}]}}, namespace="team")
+    yield
+    api.remove("Pod", "echo-1-a", namespace="team")
+
+
+def list_client(api: FleetApi, agent: str, token: str) -> None:
+    """Write the list of clients of an agent with one client, as the operator does."""
+    found = api.find(names.AGENT, agent, namespace="team")
+    document = {"version": 1, "clients": [{"name": "shop", "sha256": sha256(token.encode()).hexdigest()}]}
+    owner = {"kind": names.AGENT, "name": agent, "uid": found["metadata"]["uid"], "controller": True}
+    metadata = {
+        "namespace": "team",
+        "name": names.agent_gateway_clients(agent),
+        "labels": {names.MANAGED_BY: names.FIELD_MANAGER},
+        "ownerReferences": [owner],
+    }
+    api.put({"kind": "ConfigMap", "metadata": metadata, "data": {names.CLIENTS_KEY: json.dumps(document)}})
+
+
+def write_gateway_files(folder: Path) -> None:
+    """Write the key of a gateway and its service account."""
+    key = ECKey.generate_key("P-256", auto_kid=True).as_dict(private=True)
+    folder.mkdir()
+    (folder / "ring.json").write_text(json.dumps({"keys": [{**key, "iat": NOW}]}))
+    (folder / "token").write_text(token_text("gateway", audience=ISSUER))
+
+
+@asynccontextmanager
+async def serve_gateway(api: FleetApi, folder: Path) -> AsyncIterator[Client]:
+    """Serve a gateway to this cluster, with its key and its service account in the folder."""
+    await asyncio.to_thread(write_gateway_files, folder)
+    wake = int(ceiling())
+    settings = GatewaySettings(url=URL, keys_file=folder / "ring.json", service_account=folder, wake_seconds=wake)
+    async with running(api, settings) as client:
+        yield client
