@@ -390,7 +390,7 @@ def words(count: int, start: int = 0) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("turns", "columns"), [pytest.param(0, 120, id="a new conversation"), pytest.param(500, 120, id="after 500 turns")]
+    ("turns", "columns"), [pytest.param(0, 120, id="a new conversation"), pytest.param(200, 120, id="after 200 turns")]
 )
 async def test_screen_writes_few_bytes_for_each_character(turns, columns):
     async with bench(columns=columns, rows=40) as found:
@@ -401,12 +401,12 @@ async def test_screen_writes_few_bytes_for_each_character(turns, columns):
         await found.shows("ready")
         await found.until(lambda: not turns or f"Answer {turns - 1}" in found.text)
         before = len(found.output.getvalue())
-        streamed = words(1000)
+        streamed = words(300)
         for word in streamed:
             found.chat.show(TextAdded("t", word))
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0.002)  # the words come one by one
         found.chat.show(PhaseChanged("t", TaskPhase.COMPLETED))
-        await found.shows("word999")
+        await found.shows("word299")
         written = found.output.getvalue()[before:]
         assert FULL_CLEAR not in written
         assert len(written) / sum(map(len, streamed)) <= 15

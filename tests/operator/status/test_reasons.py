@@ -2,16 +2,15 @@
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[3]
 SOURCES = (ROOT / "operator/src", ROOT / "libs/api/src", ROOT / "libs/kube/src")
-MODULES = {
-    str(path.relative_to(source)): ast.parse(path.read_text()) for source in SOURCES for path in source.rglob("*.py")
-}
 GUIDE = ROOT / "docs/guides/watching-it.md"
 REFERENCE = "".join(path.read_text() for path in (ROOT / "docs/reference").glob("*.md"))
 ABNORMAL = {"CONFLICT", "DEGRADED", "CARD_DRIFT", "ESCALATED"}
@@ -19,11 +18,31 @@ REFERRED = ("Secret", "ConfigMap")
 """The kinds from which reasons are derived."""
 
 
+@cache
+def modules() -> dict[str, list[ast.AST]]:
+    """Return the nodes of each module."""
+    paths = ((path, path.relative_to(source)) for source in SOURCES for path in source.rglob("*.py"))
+    return {str(name): list(ast.walk(ast.parse(path.read_text()))) for path, name in paths}
+
+
+@cache
+def assignments(module: str) -> dict[str, list[ast.expr]]:
+    """Return the values that a module assigns to each name."""
+    found: dict[str, list[ast.expr]] = defaultdict(list)
+    for node in modules()[module]:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if len(targets) == 1:
+                found[ast.unparse(targets[0])].append(node.value)
+    return found
+
+
+@cache
 def reasons() -> set[str]:
     """Return the reasons in calls: Violation(reason, …), WorkloadHealth(status, reason, …), Condition(…)."""
     found = set()
-    for name, module in MODULES.items():
-        for call in (node for node in ast.walk(module) if isinstance(node, ast.Call)):
+    for name, nodes in modules().items():
+        for call in (node for node in nodes if isinstance(node, ast.Call)):
             kind = call.func.id if isinstance(call.func, ast.Name) else ""
             if kind == "Violation":
                 found |= set(texts(call.args[0], name))
@@ -51,24 +70,20 @@ def texts(value: ast.expr, module: str) -> Iterator[str]:
             yield from (f"{kind}{rest}" for kind in REFERRED)
         case ast.Name(id=name):
             own = list(assigned(name, module))
-            for text in own or [text for other in MODULES for text in assigned(name, other)]:
+            for text in own or [text for other in modules() for text in assigned(name, other)]:
                 yield text
         case ast.Attribute(attr="reason") | ast.Subscript(slice=ast.Constant(value="reason")):
             return
         case ast.Attribute(value=ast.Name(id=other), attr=name):
-            for path in (path for path in MODULES if path.endswith(f"/{other}.py")):
+            for path in (path for path in modules() if path.endswith(f"/{other}.py")):
                 yield from assigned(name, path)
         case _:
             pytest.fail(f"{module}: {ast.unparse(value)} may be a reason, and this test does not see which")
 
 
 def assigned(name: str, module: str) -> Iterator[str]:
-    for node in ast.walk(MODULES[module]):
-        if not isinstance(node, ast.Assign | ast.AnnAssign):
-            continue
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        if node.value is not None and [ast.unparse(target) for target in targets] == [name]:
-            yield from texts(node.value, module)
+    for value in assignments(module).get(name, ()):
+        yield from texts(value, module)
 
 
 def explained() -> set[str]:

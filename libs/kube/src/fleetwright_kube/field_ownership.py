@@ -1,6 +1,5 @@
 """The fields of one stored object by field manager, as server-side apply tracks them. Used by the in-memory API."""
 
-import copy
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -26,6 +25,7 @@ class StoredObject:
         self.version = "0"
         self.generation = 1
         self.parts: dict[str, Object] = {}
+        self._fields: dict[str, Object] = {}
         self.status: Object = {}
         self._spec: str | None = None
 
@@ -33,8 +33,13 @@ class StoredObject:
         """Args: `patch` is a merge patch that led to `part`. Its nulls remove fields of other managers."""
         for other in list(self.parts):
             if other != manager:
-                self.parts[other] = _without(self.parts[other], part if patch is None else patch)
-        self.parts[manager] = copy.deepcopy(part)
+                self._set_part(other, _without(self.parts[other], part if patch is None else patch))
+        self._set_part(manager, copy_json(part))
+
+    def _set_part(self, manager: str, part: Object) -> None:
+        if self.parts.get(manager) != part:
+            self._fields[manager] = _fields(part)
+        self.parts[manager] = part
 
     def renew_generation(self, key: tuple[str, str, str]) -> None:
         spec = json.dumps(self.body(key).get("spec"), sort_keys=True)
@@ -45,7 +50,7 @@ class StoredObject:
     def body(self, key: tuple[str, str, str]) -> Object:
         whole: Object = {}
         for part in self.parts.values():
-            whole = merged(whole, part)
+            _merge_into(whole, part)
         whole["metadata"] = {
             **whole.get("metadata", {}),
             "namespace": key[1],
@@ -55,11 +60,10 @@ class StoredObject:
             "generation": self.generation,
             "creationTimestamp": self.created,
             "managedFields": [
-                {"manager": manager, "operation": "Apply", "fieldsV1": _fields(part)}
-                for manager, part in self.parts.items()
+                {"manager": manager, "operation": "Apply", "fieldsV1": self._fields[manager]} for manager in self.parts
             ],
         }
-        return {"kind": key[0], **whole, "status": copy.deepcopy(self.status)}
+        return {"kind": key[0], **whole, "status": copy_json(self.status)}
 
     def essence(self, key: tuple[str, str, str]) -> Object:
         body = self.body(key)
@@ -68,16 +72,30 @@ class StoredObject:
         return body
 
 
+def copy_json(value: Any) -> Any:
+    """Return a deep copy of a JSON value. `copy.deepcopy` takes five times as long, because it expects any object."""
+    if isinstance(value, dict):
+        return {key: copy_json(below) for key, below in value.items()}
+    if isinstance(value, list):
+        return [copy_json(below) for below in value]
+    return value
+
+
 def merged(base: Object, patch: Mapping[str, Any]) -> Object:
-    whole = copy.deepcopy(dict(base))
+    whole: Object = copy_json(base)
+    _merge_into(whole, patch)
+    return whole
+
+
+def _merge_into(whole: Object, patch: Mapping[str, Any]) -> None:
     for key, value in patch.items():
+        below = whole.get(key)
         if value is None:
             whole.pop(key, None)
-        elif isinstance(value, Mapping) and isinstance(whole.get(key), Mapping):
-            whole[key] = merged(whole[key], value)
+        elif isinstance(value, Mapping) and isinstance(below, dict):
+            _merge_into(below, value)
         else:
-            whole[key] = copy.deepcopy(value)
-    return whole
+            whole[key] = copy_json(value)
 
 
 def without_nulls(value: Object) -> Object:

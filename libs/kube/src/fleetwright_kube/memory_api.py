@@ -4,14 +4,13 @@ It limits the number of writes, to stop write storms.
 """
 
 import asyncio
-import copy
 import itertools
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from fleetwright_kube.errors import ConflictError, InvalidRequestError, NotFoundError
-from fleetwright_kube.field_ownership import StoredObject, merged, without_nulls
+from fleetwright_kube.field_ownership import StoredObject, copy_json, merged, without_nulls
 from fleetwright_kube.port import Kept, Listing, Object, Resource
 from fleetwright_kube.scheme import Scheme
 
@@ -74,7 +73,7 @@ class MemoryApi:
             stored = self._objects[key] = StoredObject(self._uid(body), created=self._created)
         stored.own(manager, {name: part for name, part in body.items() if name != "status"})
         if body.get("status"):
-            stored.status = copy.deepcopy(body["status"])
+            stored.status = copy_json(body["status"])
         return self._changed(key, "MODIFIED")
 
     def edit(self, kind: str, name: str, patch: Object, *, namespace: str | None = None) -> Object:
@@ -165,7 +164,7 @@ class MemoryApi:
             self._guard_version(body)
 
             def write_status() -> Object:
-                self._objects[key].status = copy.deepcopy(body["status"])
+                self._objects[key].status = copy_json(body["status"])
                 return self._changed(key, "MODIFIED")
 
             return self._write(subresource, body, write_status)
@@ -174,7 +173,7 @@ class MemoryApi:
         def write() -> Object:
             stored = self._objects.setdefault(key, StoredObject(self._uid(body), created=self._created))
             before = stored.body(key) if stored.parts else None
-            own = copy.deepcopy(body)
+            own = copy_json(body)
             for guard in ("uid", "resourceVersion"):
                 own["metadata"].pop(guard, None)
             stored.own(self._scheme.field_manager, own)
@@ -282,7 +281,7 @@ class MemoryApi:
         stored.renew_generation(key)
         body = stored.body(key)
         for listener in self.listeners if event != "SILENT" else ():
-            listener(event, key[0], copy.deepcopy(body))
+            listener(event, key[0], copy_json(body))
         return body
 
 
@@ -295,4 +294,4 @@ def _present(key: str, part: Object) -> Object:
 
 
 def _seen(resource: Resource, body: Object) -> Object:
-    return {"kind": body["kind"], "metadata": body["metadata"]} if resource.metadata_only else copy.deepcopy(body)
+    return {"kind": body["kind"], "metadata": body["metadata"]} if resource.metadata_only else copy_json(body)
