@@ -33,9 +33,10 @@ spec:
 class ScriptedCoder:
     """A model that makes one tool call after the other, and then answers with the last result."""
 
-    def __init__(self, calls: Sequence[tuple[str, Mapping[str, Any]]], answer: str = "") -> None:
+    def __init__(self, calls: Sequence[tuple[str, Mapping[str, Any]]] = (), answer: str = "") -> None:
         """Args: `answer` replaces the last result as the answer."""
-        self._calls = calls
+        self.calls = calls
+        """The calls of each conversation."""
         self._answer = answer
         self.results: list[str] = []
         self.messages: list[Mapping[str, Any]] = []
@@ -49,8 +50,8 @@ class ScriptedCoder:
         await response(scope, receive, send)
 
     def _events(self, done: int) -> Iterator[str]:
-        if done < len(self._calls):
-            name, arguments = self._calls[done]
+        if done < len(self.calls):
+            name, arguments = self.calls[done]
             call = {"index": 0, "id": f"call-{done}", "type": "function"}
             delta = {"tool_calls": [{**call, "function": {"name": name, "arguments": json.dumps(arguments)}}]}
             finish = "tool_calls"

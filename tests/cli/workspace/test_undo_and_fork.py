@@ -43,21 +43,3 @@ async def test_undo_restores_files_and_fork_keeps_the_history(tmp_path: Path) ->
     # The summary of earlier conversations, which the model sees too, is a message of its own.
     said = [each["content"] for each in model.messages if each["role"] in {"user", "assistant"}]
     assert ("Repair the shop." in said, "It is repaired." in said, "/undo" in said) == (True, True, False), said
-
-
-async def test_title_is_shown_on_another_machine(tmp_path: Path) -> None:
-    checkout, shown = tmp_path / "checkout", io.StringIO()
-    begin_checkout(checkout)
-    with coding_fleet(tmp_path, checkout, ScriptedCoder("It is fine."), edits="Auto") as environ:
-        for machine, texts in (("one", ["Look at the shop.", "/rename Shop review"]), ("two", ["/sessions"])):
-            client = AgentClient(DevEndpoint(default_state(tmp_path / "fleet", environ), "coder"))
-            index = LocalIndex(tmp_path / machine / "index.json")
-            controller = ChatController(client, PlainChat(io.StringIO(), shown), index, folder=tmp_path)
-            for text in texts:
-                await controller.submit(text)
-                await controller.session.settled()
-            await controller.close()
-    assert "Renamed.\n" in shown.getvalue()
-    rows = [line for line in shown.getvalue().splitlines() if "Shop review" in line]
-    assert len(rows) == 1, shown.getvalue()
-    assert "Look at the shop" not in rows[0]
