@@ -5,7 +5,7 @@ from urllib.parse import quote
 import pytest
 from tests.gateway.fleet_api import FleetApi
 from tests.gateway.served_gateway import Client
-from tests.gateway.test_registry import caller_token, json_of, person
+from tests.support.gateway.calls import caller_token, json_of, person
 
 pytestmark = pytest.mark.process
 CALLEE = "urn:air:agents.example.com:team:callee"

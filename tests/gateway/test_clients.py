@@ -1,6 +1,5 @@
 """Clients of one agent: their token passes unchanged to this agent, and to no other."""
 
-import json
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -9,40 +8,21 @@ import pytest
 from aiohttp import web
 from tests.gateway.fleet_api import FleetApi
 from tests.gateway.served_gateway import Client, Upstream, running
+from tests.support.gateway.calls import CLIENT_TOKEN, list_client, put_list
 
 from fleetwright_api import names
 
 pytestmark = pytest.mark.process
-TOKEN = "client-token-of-the-callee-" + "x" * 20
 MESSAGE = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {}}
 CALLEE = "/agents/team/callee/a2a"
 NO_AGENT = "There is no such agent, or this caller may not call it."
 
 
-def list_client(api: FleetApi, agent: str, token: str = TOKEN, *, namespace: str = "team", **entry: Any) -> None:
-    """Write the list of clients of an agent, as the operator does."""
-    digest = sha256(token.encode()).hexdigest()
-    document = {"version": 1, "clients": [{"name": "shop", "sha256": digest, **entry}]}
-    found = api.find(names.AGENT, agent, namespace=namespace)
-    owner = {"kind": names.AGENT, "name": agent, "uid": found["metadata"]["uid"], "controller": True}
-    put_list(api, agent, document, owner, namespace=namespace)
-
-
-def put_list(api: FleetApi, agent: str, document: Any, owner: dict[str, Any], *, namespace: str = "team") -> None:
-    metadata = {
-        "namespace": namespace,
-        "name": names.agent_gateway_clients(agent),
-        "labels": {names.MANAGED_BY: names.FIELD_MANAGER},
-        "ownerReferences": [owner],
-    }
-    api.put({"kind": "ConfigMap", "metadata": metadata, "data": {names.CLIENTS_KEY: json.dumps(document)}})
-
-
 async def test_client_token_passes_unchanged_to_its_agent(api: FleetApi, client: Client, upstream: Upstream) -> None:
     list_client(api, "callee")
-    assert await client.status("POST", CALLEE, token=TOKEN, json=MESSAGE) == 200
+    assert await client.status("POST", CALLEE, token=CLIENT_TOKEN, json=MESSAGE) == 200
     (received,) = upstream.received
-    assert received.headers["Authorization"] == f"Bearer {TOKEN}"
+    assert received.headers["Authorization"] == f"Bearer {CLIENT_TOKEN}"
     assert "fleetwright-delegation" not in {name.lower() for name in received.headers}
     assert api.reviews == []
 
@@ -52,18 +32,18 @@ async def test_client_token_reaches_no_other_agent(
     api: FleetApi, client: Client, upstream: Upstream, agent: str
 ) -> None:
     list_client(api, "callee")
-    async with client.request("POST", f"/agents/team/{agent}/a2a", token=TOKEN, json=MESSAGE) as answer:
+    async with client.request("POST", f"/agents/team/{agent}/a2a", token=CLIENT_TOKEN, json=MESSAGE) as answer:
         assert (answer.status, (await answer.json())["error"]["message"]) == (404, NO_AGENT)
     assert upstream.received == []
 
 
 async def test_client_sees_only_its_agent_in_the_registry(api: FleetApi, client: Client) -> None:
     list_client(api, "callee")
-    async with client.request("GET", "/v1/agents", token=TOKEN) as answer:
+    async with client.request("GET", "/v1/agents", token=CLIENT_TOKEN) as answer:
         found = await answer.json()
     assert ([each["name"] for each in found["items"]], found["total"]) == (["callee"], 1)
-    assert await client.status("GET", "/v1/agents/team/caller", token=TOKEN) == 404
-    async with client.request("GET", "/v1/agents/team/callee", token=TOKEN) as answer:
+    assert await client.status("GET", "/v1/agents/team/caller", token=CLIENT_TOKEN) == 404
+    async with client.request("GET", "/v1/agents/team/callee", token=CLIENT_TOKEN) as answer:
         assert (await answer.json())["reason"] == "is a client of the agent"
 
 
@@ -74,7 +54,7 @@ UNKNOWN = {
     "a list of another owner": lambda api: put_list(
         api,
         "callee",
-        {"version": 1, "clients": [{"name": "shop", "sha256": sha256(TOKEN.encode()).hexdigest()}]},
+        {"version": 1, "clients": [{"name": "shop", "sha256": sha256(CLIENT_TOKEN.encode()).hexdigest()}]},
         {"kind": names.AGENT, "name": "callee", "uid": "forged", "controller": True},
     ),
     "a damaged list": lambda api: put_list(
@@ -94,7 +74,7 @@ async def test_unknown_client_gets_401_before_any_lookup(
     write(api)
     answers = []
     for agent in ("callee", "nobody"):
-        async with client.request("POST", f"/agents/team/{agent}/a2a", token=TOKEN, json=MESSAGE) as answer:
+        async with client.request("POST", f"/agents/team/{agent}/a2a", token=CLIENT_TOKEN, json=MESSAGE) as answer:
             answers.append((answer.status, await answer.text()))
     assert answers[0][0] == 401
     assert answers[0] == answers[1]
@@ -106,7 +86,7 @@ async def test_client_token_of_two_agents_follows_the_path(api: FleetApi, client
     list_client(api, "callee")
     api.add_running_agent("thief", namespace="aaa")
     list_client(api, "thief", namespace="aaa")
-    assert await client.status("POST", CALLEE, token=TOKEN, json=MESSAGE) == 200
+    assert await client.status("POST", CALLEE, token=CLIENT_TOKEN, json=MESSAGE) == 200
     assert len(upstream.received) == 1
 
 
@@ -115,10 +95,10 @@ async def test_client_token_gives_no_delegation_and_no_exchange(
 ) -> None:
     list_client(api, "callee")
     headers = {"Fleetwright-Delegation": "x"}
-    assert await client.status("POST", CALLEE, token=TOKEN, json=MESSAGE, headers=headers) == 403
+    assert await client.status("POST", CALLEE, token=CLIENT_TOKEN, json=MESSAGE, headers=headers) == 403
     form = {
         "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
-        "subject_token": TOKEN,
+        "subject_token": CLIENT_TOKEN,
         "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
         "audience": "team/callee",
     }
@@ -133,7 +113,7 @@ async def test_client_token_that_the_agent_refuses_gets_401(api: FleetApi, clien
 
     list_client(api, "callee")
     upstream.answer = refuse
-    async with client.request("POST", CALLEE, token=TOKEN, json=MESSAGE) as answer:
+    async with client.request("POST", CALLEE, token=CLIENT_TOKEN, json=MESSAGE) as answer:
         assert answer.status == 401
         assert 'error="invalid_token"' in answer.headers["WWW-Authenticate"]
 
@@ -143,7 +123,7 @@ async def test_client_is_limited_by_its_own_identity(api: FleetApi, settings: An
     api.add_running_agent("callee")
     list_client(api, "callee")
     async with running(api, replace(settings, requests_per_minute=2)) as client:
-        statuses = [await client.status("POST", CALLEE, token=TOKEN, json=MESSAGE) for _ in range(3)]
+        statuses = [await client.status("POST", CALLEE, token=CLIENT_TOKEN, json=MESSAGE) for _ in range(3)]
         assert statuses == [200, 200, 429]
         other = "another-client-token-" + "z" * 30
         list_client(api, "callee", other)
@@ -152,9 +132,9 @@ async def test_client_is_limited_by_its_own_identity(api: FleetApi, settings: An
 
 async def test_client_that_is_removed_is_unknown_at_once(api: FleetApi, client: Client) -> None:
     list_client(api, "callee")
-    assert await client.status("POST", CALLEE, token=TOKEN, json=MESSAGE) == 200
+    assert await client.status("POST", CALLEE, token=CLIENT_TOKEN, json=MESSAGE) == 200
     api.remove("ConfigMap", names.agent_gateway_clients("callee"), namespace="team")
-    assert await client.status("POST", CALLEE, token=TOKEN, json=MESSAGE) == 401
+    assert await client.status("POST", CALLEE, token=CLIENT_TOKEN, json=MESSAGE) == 401
 
 
 ASLEEP = {"phase": "Asleep", "sleep": {"since": "2026-03-01T11:00:00Z"}}
@@ -173,7 +153,7 @@ async def test_client_wakes_its_agent_within_a_limit_of_its_own(api: FleetApi, s
     async with running(api, replace(settings, wake_seconds=0.001)) as client:
         assert await client.status("POST", path, token="unknown-token-" + "u" * 40, json=MESSAGE) == 401
         assert wakes(api) == 0
-        statuses = [await client.status("POST", path, token=TOKEN, json=MESSAGE) for _ in range(21)]
+        statuses = [await client.status("POST", path, token=CLIENT_TOKEN, json=MESSAGE) for _ in range(21)]
         assert (set(statuses[:20]), statuses[20]) == ({503}, 429)
         assert wakes(api) == 20
         other = "another-client-token-" + "z" * 30

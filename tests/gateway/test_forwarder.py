@@ -2,32 +2,20 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
 from starlette.types import Message
 from tests.gateway.served_gateway import CARD
+from tests.support.gateway.raw_agent import serving_agent, stay_connected
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_gateway.http.admission import Refused
-from fleetwright_gateway.process.sockets import listen
 from fleetwright_gateway.proxy.forwarder import Forwarder, OutboundRequest
 from fleetwright_gateway.proxy.translation.translator import Translator
 
 pytestmark = pytest.mark.process
-Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], object]
-
-
-@asynccontextmanager
-async def agent(answer: Answer) -> AsyncIterator[OutboundRequest]:
-    """Yield a request to an agent that answers as given."""
-    listener = listen(0, host="127.0.0.1")
-    server = await asyncio.start_server(answer, sock=listener)
-    url = f"http://127.0.0.1:{listener.getsockname()[1]}/a2a"
-    yield OutboundRequest(method="POST", url=url, headers=(), body=b"{}", idle_seconds=30)
-    server.close()
 
 
 @pytest.fixture
@@ -35,11 +23,6 @@ async def forwarder(process_ring: None) -> AsyncIterator[Forwarder]:
     made = Forwarder(connect_seconds=5)
     yield made
     await made.aclose()
-
-
-async def connected() -> Message:
-    """A caller that stays."""
-    return await asyncio.Event().wait()
 
 
 async def test_forwarder_passes_a_type_that_is_not_utf8(forwarder):
@@ -53,8 +36,8 @@ async def test_forwarder_passes_a_type_that_is_not_utf8(forwarder):
     async def send(message: Message) -> None:
         sent.append(message)
 
-    async with agent(answer) as request, asyncio.timeout(100):
-        assert await forwarder.forward(request, connected, send) == 200
+    async with serving_agent(answer) as request, asyncio.timeout(100):
+        assert await forwarder.forward(request, stay_connected, send) == 200
     assert (b"content-type", b"text/\xff") in sent[0]["headers"]
     assert sent[1]["body"] == b"ok"
 
@@ -104,8 +87,8 @@ class SlowCaller:
 
 async def test_forwarder_reads_no_further_than_a_slow_caller(forwarder):
     writing, caller = EventWriter(b"", b": keep-alive\n\n"), SlowCaller()
-    async with agent(writing) as request, asyncio.timeout(60):
-        passing = asyncio.create_task(forwarder.forward(request, connected, caller))
+    async with serving_agent(writing) as request, asyncio.timeout(60):
+        passing = asyncio.create_task(forwarder.forward(request, stay_connected, caller))
         await writing.ended.wait()
         passing.cancel()
         await asyncio.gather(passing, return_exceptions=True)
@@ -123,10 +106,10 @@ async def test_translator_reads_no_further_than_a_slow_caller(forwarder):
     call = {"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": {"message": message}}
     scope = {"type": "http", "method": "POST", "path": "/a2a", "query_string": b"", "headers": []}
     translator = Translator(forwarder, clock=Clock(), on_cut=lambda: None)
-    async with agent(writing) as request, asyncio.timeout(60):
+    async with serving_agent(writing) as request, asyncio.timeout(60):
         asked = replace(request, body=json.dumps(call).encode())
         about = {"caller": "user:ada", "agent": "uid", "card": CARD, "extra": ()}
-        passing = asyncio.create_task(translator.forward(asked, scope, connected, caller, **about))
+        passing = asyncio.create_task(translator.forward(asked, scope, stay_connected, caller, **about))
         await writing.ended.wait()
         passing.cancel()
         await asyncio.gather(passing, return_exceptions=True)
@@ -153,5 +136,7 @@ async def test_translator_passes_on_why_there_is_no_delegation(forwarder, method
     scope = {"type": "http", "method": "POST", "path": "/a2a", "query_string": b"", "headers": []}
     translator = Translator(forwarder, clock=Clock(), on_cut=lambda: None)
     with pytest.raises(Refused, match="cannot sign") as refused:
-        await translator.forward(request, scope, connected, send, caller="user:ada", agent="uid", card=CARD, extra=())
+        await translator.forward(
+            request, scope, stay_connected, send, caller="user:ada", agent="uid", card=CARD, extra=()
+        )
     assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "5"})

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from tests.gateway.fleet_api import NOW
 from tests.gateway.served_gateway import CARD, URL
-from tests.gateway.test_proxy import CALLEE, caller_token
-from tests.gateway.test_translation import interface
+from tests.support.gateway.calls import CALLEE, caller_token, interface
 
 from fleetwright_a2a.bindings.rest import rest_routes
 from fleetwright_a2a.dialects.dialect import SENDS

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 import yarl
 from aiohttp import web
-from tests.gateway.fleet_api import NOW, FleetApi
+from tests.gateway.fleet_api import NOW
 from tests.gateway.served_gateway import URL, Client, Upstream, running
+from tests.support.gateway.calls import ASLEEP, CALLEE, MESSAGE, caller_token
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.tokens.keys import KeySet
@@ -17,12 +18,6 @@ from fleetwright_a2a.tokens.pair_token import PairTokenClaims, verify
 from fleetwright_api import names
 
 pytestmark = pytest.mark.process
-CALLEE = "/agents/team/callee"
-MESSAGE = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {}}
-
-
-def caller_token(api: FleetApi) -> str:
-    return next(token for token, found in api.tokens.items() if found["user"]["username"].endswith(":caller"))
 
 
 async def claims_received(client: Client, upstream: Upstream, audience: str, *, now: float = NOW) -> PairTokenClaims:
@@ -357,9 +352,6 @@ async def test_gateway_answers_503_until_its_cache_is_filled(api, settings, upst
             assert (answer.status, answer.headers["Retry-After"]) == (503, "2")
             assert "the cache of agents is not filled yet" in (await answer.json())["error"]["message"]
         assert await client.status("GET", f"{CALLEE}/x") == 401
-
-
-ASLEEP = {"phase": "Asleep", "sleep": {"since": "2026-03-01T11:00:00Z"}}
 
 
 SLEEPY = {"fleet": {"reach": "Direct"}, "sleep": {"afterIdle": "15m"}}

@@ -5,8 +5,7 @@ import json
 from urllib.parse import urlencode
 
 import pytest
-from tests.gateway.fleet_api import FleetApi
-from tests.gateway.served_gateway import Client
+from tests.support.gateway.calls import caller_token, json_of, person
 
 from fleetwright_api import names
 from fleetwright_gateway.exchange.form import parse_form
@@ -14,24 +13,6 @@ from fleetwright_gateway.registry.live_view import Seen, differences
 
 pytestmark = pytest.mark.process
 URL = "https://agents.example.com/agents/team"
-
-
-def caller_token(api: FleetApi, name: str = "caller") -> str:
-    return next(token for token, found in api.tokens.items() if found["user"]["username"].endswith(f":{name}"))
-
-
-def person(api: FleetApi, *namespaces: str) -> str:
-    """Return the token of a person who may call every agent of the namespaces."""
-    api.grants |= {("ada", namespace, "") for namespace in namespaces}
-    return api.add_person("ada")
-
-
-async def json_of(client: Client, path: str, *, token: str = "", status: int = 200, **more: object) -> dict:
-    method = "POST" if "json" in more or "data" in more else "GET"
-    async with client.request(method, path, token=token, **more) as answer:
-        assert answer.status == status, await answer.text()
-        found: dict = await answer.json(content_type=None)
-        return found
 
 
 def listed(page: dict) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from tests.gateway.fleet_api import FleetApi
 from tests.gateway.sdk_agent import SdkAgent
 from tests.gateway.served_gateway import CARD, Client, running
-from tests.gateway.test_proxy import CALLEE, caller_token
+from tests.support.gateway.calls import CALLEE, caller_token
 
 from fleetwright_gateway.settings import GatewaySettings
 

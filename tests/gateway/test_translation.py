@@ -10,7 +10,7 @@ import pytest
 import yarl
 from aiohttp import web
 from tests.gateway.served_gateway import CARD
-from tests.gateway.test_proxy import ASLEEP, CALLEE, caller_token
+from tests.support.gateway.calls import ASLEEP, CALLEE, caller_token, interface
 
 from fleetwright_a2a.dialects.v01 import V01
 from fleetwright_a2a.dialects.v03 import V03
@@ -23,10 +23,6 @@ V03_ONLY, V01_ONLY = frozenset({"0.3"}), frozenset({"0.1"})
 
 def call(method: str, params: Any = None, **more: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": 7, "method": method, "params": params or {}, **more}).encode()
-
-
-def interface(version: Any, binding: Any = "JSONRPC") -> dict[str, Any]:
-    return {"url": "http://callee/a2a", "protocolBinding": binding, "protocolVersion": version}
 
 
 def test_methods_are_those_of_the_older_dialects():

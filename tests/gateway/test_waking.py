@@ -5,7 +5,7 @@ import json
 
 import pytest
 from aiohttp import web
-from tests.gateway.test_proxy import ASLEEP, CALLEE, MESSAGE, caller_token
+from tests.support.gateway.calls import ASLEEP, CALLEE, MESSAGE, caller_token
 
 from fleetwright_a2a.bindings.rest import rest_routes
 from fleetwright_a2a.dialects.dialect import Operation

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.cli.terminal.test_controller import CARD, status
+from tests.support.cli.agent_events import CARD, status_update
 
 from fleetwright_cli.terminal.session.conversations import rename
 from fleetwright_cli.terminal.transport.agent_client import AgentClient
@@ -46,7 +46,7 @@ class BusyAgent(httpx.AsyncBaseTransport):
             [], "the agent has not answered in time; /sessions shows whether it stores the title", id="silent"
         ),
         pytest.param(
-            [status("SUBMITTED")],
+            [status_update("SUBMITTED")],
             "the agent is busy with this conversation; it stores the title when the running task has ended",
             id="accepted",
         ),

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.support.cli.agent_events import CARD, status_update
 
 from fleetwright_a2a.extensions import ASK, CONTEXT, CONTEXT_FORK, CONTEXT_TITLE, COST, WORKSPACE_UNDO
 from fleetwright_cli.terminal.model.changes import Change, SendRefused, TextAdded, UserMessageShown
@@ -17,20 +18,6 @@ from fleetwright_cli.terminal.session.local_index import IndexEntry, LocalIndex
 from fleetwright_cli.terminal.transport.agent_client import AgentClient
 from fleetwright_cli.terminal.transport.endpoint import AgentTarget, FixedEndpoint
 from fleetwright_cli.terminal.view.controller import ChatController
-
-CARD = {
-    "name": "desk",
-    "version": "1",
-    "description": "Answers",
-    "skills": [{"id": "refunds"}],
-    "capabilities": {"extensions": [{"uri": CONTEXT_FORK}, {"uri": WORKSPACE_UNDO}]},
-    "supportedInterfaces": [{"url": "http://x/a2a", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
-}
-
-
-def status(state: str, task: str = "t", **message: Any) -> dict[str, Any]:
-    about = {"state": f"TASK_STATE_{state}", "timestamp": "2026-01-01T00:00:00Z", "message": message}
-    return {"statusUpdate": {"taskId": task, "contextId": "c", "status": about}}
 
 
 def asked(kind: str, **shown: Any) -> dict[str, Any]:
@@ -134,7 +121,7 @@ CALLS = [
     {"toolCallId": "2", "name": "pay", "phase": "failed"},
     {"toolCallId": "3", "name": "wait", "phase": "started"},
 ]
-DONE = [status("WORKING"), status("COMPLETED")]
+DONE = [status_update("WORKING"), status_update("COMPLETED")]
 
 
 async def test_message_carries_choices_and_the_skill_once(tmp_path):
@@ -161,9 +148,9 @@ async def test_message_carries_choices_and_the_skill_once(tmp_path):
 async def test_choice_of_a_model_that_is_ignored_is_told(tmp_path, used, told):
     artifact = {"artifactId": "a", "parts": [{"text": "Hi."}], "metadata": {COST: {"models": used, "usage": {}}}}
     events = [
-        status("WORKING"),
+        status_update("WORKING"),
         {"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": artifact}},
-        status("COMPLETED"),
+        status_update("COMPLETED"),
     ]
     async with chat(tmp_path, SendStreamingMessage=[events]) as found:
         await found.submit("/model large")
@@ -184,9 +171,9 @@ async def test_message_is_listed_in_the_local_index(tmp_path):
 @pytest.mark.parametrize(
     ("outcome", "title", "notes"),
     [
-        pytest.param([status("COMPLETED")], "Greeting", ["Renamed."], id="stored"),
+        pytest.param([status_update("COMPLETED")], "Greeting", ["Renamed."], id="stored"),
         pytest.param(
-            [status("REJECTED", parts=[{"text": "It cannot be renamed."}])],
+            [status_update("REJECTED", parts=[{"text": "It cannot be renamed."}])],
             "Hello there",
             ["It cannot be renamed."],
             id="refused",
@@ -239,7 +226,7 @@ async def test_renames_are_no_turns_of_a_resumed_conversation(tmp_path):
 
 
 async def test_question_takes_the_next_text_as_its_answer(tmp_path):
-    question = [status("WORKING"), status("INPUT_REQUIRED", **asked("question"))]
+    question = [status_update("WORKING"), status_update("INPUT_REQUIRED", **asked("question"))]
     async with chat(tmp_path, SendStreamingMessage=[question, DONE]) as found:
         await found.submit("Hello")
         await found.submit("The red one")
@@ -250,7 +237,7 @@ async def test_question_takes_the_next_text_as_its_answer(tmp_path):
 
 async def test_form_is_filled_field_by_field(tmp_path):
     schema = {"properties": {"count": {"type": "integer"}, "note": {"type": "string"}}, "required": ["count"]}
-    form = [status("INPUT_REQUIRED", **asked("form", steps=[{"schema": schema}]))]
+    form = [status_update("INPUT_REQUIRED", **asked("form", steps=[{"schema": schema}]))]
     async with chat(tmp_path, SendStreamingMessage=[form, DONE]) as found:
         for text in ("Hello", "many", "3", "soon"):
             await found.submit(text)
@@ -270,7 +257,7 @@ async def test_form_is_filled_field_by_field(tmp_path):
 async def test_decide_answers_the_ask_of_its_panel(tmp_path, key, grants, part):
     about = asked("approval", grants=[{"key": each, "title": each} for each in grants])
     about["metadata"][ASK]["grants"] = grants
-    async with chat(tmp_path, SendStreamingMessage=[[status("INPUT_REQUIRED", **about)], DONE]) as found:
+    async with chat(tmp_path, SendStreamingMessage=[[status_update("INPUT_REQUIRED", **about)], DONE]) as found:
         await found.submit("Hello")
         found.controller.decide(found.controller.state.asks[0], key)
         await found.controller.session.settled()
@@ -279,15 +266,15 @@ async def test_decide_answers_the_ask_of_its_panel(tmp_path, key, grants, part):
 
 
 async def test_text_never_answers_an_approval(tmp_path):
-    approval = [status("INPUT_REQUIRED", **asked("approval"))]
-    async with chat(tmp_path, SendStreamingMessage=[approval, [status("COMPLETED", task="u")]]) as found:
+    approval = [status_update("INPUT_REQUIRED", **asked("approval"))]
+    async with chat(tmp_path, SendStreamingMessage=[approval, [status_update("COMPLETED", task="u")]]) as found:
         await found.submit("Hello")
         await found.submit("yes please")
         assert "taskId" not in found.agent.asked[1][1]["message"]
 
 
 async def test_refused_answer_opens_the_ask_again(tmp_path):
-    approval = status("INPUT_REQUIRED", **asked("approval"))
+    approval = status_update("INPUT_REQUIRED", **asked("approval"))
     task = {"id": "t", "contextId": "c", "status": approval["statusUpdate"]["status"]}
     async with chat(tmp_path, SendStreamingMessage=[[approval], "no right"], GetTask=[task]) as found:
         await found.submit("Hello")
@@ -305,7 +292,7 @@ async def test_resume_shows_turns_and_follows_open_tasks(tmp_path):
             {"artifactId": "x", "parts": [{"text": "Old answer"}], "metadata": {CONTEXT: {"toolCalls": CALLS}}},
         ],
     }  # fmt: skip
-    waiting = status("INPUT_REQUIRED", task="b", **asked("approval"))["statusUpdate"]["status"]
+    waiting = status_update("INPUT_REQUIRED", task="b", **asked("approval"))["statusUpdate"]["status"]
     later = [{"toolCallId": "9", "name": "ask", "phase": "completed", "outputChars": 5}]
     waiting["message"]["metadata"][CONTEXT] = {"toolCalls": later}
     task = {"id": "b", "contextId": "c1", "status": waiting | {"timestamp": "2026-01-01T00:00:02Z"}}
@@ -408,7 +395,9 @@ async def test_fork_begins_a_conversation_with_the_history(tmp_path, command, la
     ("answers", "forks"),
     [
         pytest.param(["not now", "not now", DONE, DONE], [True, True, True, False], id="no task"),
-        pytest.param([[status("WORKING"), status("REJECTED")], DONE], [True, False], id="task that ends badly"),
+        pytest.param(
+            [[status_update("WORKING"), status_update("REJECTED")], DONE], [True, False], id="task that ends badly"
+        ),
     ],
 )
 async def test_fork_stays_until_its_task_exists(tmp_path, answers, forks):
@@ -523,7 +512,10 @@ async def test_lost_stream_is_resumed_after_a_growing_delay(tmp_path):
         delays.append(seconds)
 
     agent = ScriptedAgent(
-        {"SendStreamingMessage": [[status("WORKING")]], "SubscribeToTask": [[], [], [status("COMPLETED")]]}
+        {
+            "SendStreamingMessage": [[status_update("WORKING")]],
+            "SubscribeToTask": [[], [], [status_update("COMPLETED")]],
+        }
     )
     client = AgentClient(FixedEndpoint(AgentTarget("http://x", "")), transport=agent)
     session = ChatSession(client, "c", on_change=lambda _: None, sleep=sleep)
@@ -541,7 +533,9 @@ async def test_lost_stream_is_resumed_after_a_growing_delay(tmp_path):
     ],
 )
 async def test_refused_subscription_leaves_no_working_task(tmp_path, answers, wanted):
-    agent = ScriptedAgent({"SendStreamingMessage": [[status("WORKING")]], "SubscribeToTask": ["no right"], **answers})
+    agent = ScriptedAgent(
+        {"SendStreamingMessage": [[status_update("WORKING")]], "SubscribeToTask": ["no right"], **answers}
+    )
     client = AgentClient(FixedEndpoint(AgentTarget("http://x", "")), transport=agent)
     changes: list[Change] = []
 

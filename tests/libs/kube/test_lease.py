@@ -3,31 +3,16 @@
 from collections.abc import Callable
 
 import pytest
+from tests.support.sleeping_clock import SleepingClock
 
 from fleetwright_kube.errors import api_error
 from fleetwright_kube.lease import Lease, LeaseExpiredError, LeaseLostError
 from fleetwright_kube.port import LEASES
 
 
-class Clock:
-    """A clock that advances only while the code sleeps."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.limit = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.now += seconds
-        if self.now > self.limit:
-            raise TimeoutError("long enough")
-
-
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> SleepingClock:
+    return SleepingClock()
 
 
 @pytest.fixture

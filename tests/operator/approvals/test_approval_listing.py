@@ -1,26 +1,12 @@
 """The list of open questions: every field is validated, because an agent runs untrusted code."""
 
 import pytest
+from tests.support.operator.approvals import ASK, DIGEST
 
 from fleetwright_agent.config.callers import person
 from fleetwright_operator.approvals.approval_listing import MAX_OPEN, parse_listing
 
-DIGEST = "sha256:" + "a" * 64
 NOW = 1_000
-ASK = {
-    "task": "t-1",
-    "context": "c-1",
-    "ask": "a-1",
-    "tool": "orders__refund",
-    "title": "Refund order 7",
-    "preview": "Refund 20 EUR\nto the customer",
-    "arguments": {"order": 7},
-    "argumentsDigest": DIGEST,
-    "requestedBy": "user:alice via agent:shop/clerk",
-    "chain": ["agent:shop/front", "agent:shop/clerk"],
-    "createdAt": "1970-01-01T00:10:00.25Z",
-    "expiresAt": "1970-01-01T01:00:00Z",
-}
 
 
 def only(**changes):

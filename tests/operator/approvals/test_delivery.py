@@ -1,14 +1,14 @@
 """The document that delivers a decision, and the agent's answers to it."""
 
 import pytest
-from tests.operator.approvals.test_next_step import body
+from tests.support.operator.approvals import approval_body
 
 from fleetwright_api.spec.approval import parse_approval
 from fleetwright_operator.approvals.delivery import DeliveryAnswer, decision_document, edit_problem, parse_outcome
 
 
 def spec_of(**decision):
-    return parse_approval(body(**decision)).spec
+    return parse_approval(approval_body(**decision)).spec
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The next step of an Approval: a table over the object, the agent's list and the time."""
 
 import pytest
-from tests.operator.approvals.test_approval_listing import ASK, DIGEST
+from tests.support.operator.approvals import AGENT, ASK, approval_body
 
 from fleetwright_api.spec.agent import parse_agent
 from fleetwright_api.spec.approval import parse_approval
@@ -21,28 +21,6 @@ from fleetwright_operator.status.approval_status import Phase, approval_status
 NOW = 2_000
 DAY = 86_400
 ALICE = {"decision": "Approved", "decidedBy": "alice"}
-AGENT = "system:serviceaccount:shop:clerk"
-
-
-def body(*, status=None, digest=DIGEST, expires=3_600, **decision):
-    request = {
-        "agent": "clerk",
-        "task": "t-1",
-        "context": "c-1",
-        "ask": "a-1",
-        "tool": "orders__refund",
-        "title": "Refund",
-        "preview": "Refund 20 EUR",
-        "arguments": {"order": 7},
-        "argumentsDigest": digest,
-        "requestedBy": "user:alice",
-        "chain": [],
-        "forbiddenDeciders": [AGENT],
-        "createdAt": format_timestamp(600),
-        **({"expiresAt": format_timestamp(expires)} if expires is not None else {}),
-    }
-    metadata = {"name": "clerk-1", "namespace": "shop", "generation": 1}
-    return {"metadata": metadata, "spec": {"request": request, **decision}, "status": status or {}}
 
 
 def ask(**changes):
@@ -71,7 +49,7 @@ def status_of(step, previous=None, *, now=NOW):
 
 
 def withdrawn(*, at=NOW):
-    return status_of(next_step(observed(body(), lists=False, now=at)), now=at)
+    return status_of(next_step(observed(approval_body(), lists=False, now=at)), now=at)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +79,7 @@ PHASES = [
 
 @pytest.mark.parametrize(("given", "phase"), PHASES)
 def test_next_step_follows_the_list_without_a_decision(given, phase):
-    step = next_step(observed(body(), **given))
+    step = next_step(observed(approval_body(), **given))
     assert step.action is ApprovalAction.NONE
     assert step.state is not None
     assert step.state.phase is phase
@@ -109,15 +87,18 @@ def test_next_step_follows_the_list_without_a_decision(given, phase):
 
 
 def test_next_step_waits_for_expiry_and_grace():
-    assert next_step(observed(body())).requeue_after == 3_600 + GRACE - NOW
-    assert next_step(observed(body(expires=None), expiresAt=None)).requeue_after is None
-    assert next_step(observed(body(), now=4_000)).requeue_after is None
+    assert next_step(observed(approval_body())).requeue_after == 3_600 + GRACE - NOW
+    assert next_step(observed(approval_body(expires=None), expiresAt=None)).requeue_after is None
+    assert next_step(observed(approval_body(), now=4_000)).requeue_after is None
 
 
 def test_next_step_delivers_a_decision_before_anything_else():
-    assert next_step(observed(body(**ALICE))).action is ApprovalAction.DELIVER
-    assert next_step(observed(body(**ALICE), lists=False)).action is ApprovalAction.DELIVER
-    assert next_step(observed(body(**ALICE), lists=False, listed=False, now=9_000)).action is ApprovalAction.DELIVER
+    assert next_step(observed(approval_body(**ALICE))).action is ApprovalAction.DELIVER
+    assert next_step(observed(approval_body(**ALICE), lists=False)).action is ApprovalAction.DELIVER
+    assert (
+        next_step(observed(approval_body(**ALICE), lists=False, listed=False, now=9_000)).action
+        is ApprovalAction.DELIVER
+    )
 
 
 REFUSALS = [
@@ -130,7 +111,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("decision", "reason"), REFUSALS)
 def test_next_step_clears_a_decision_that_may_not_be_sent(decision, reason):
-    step = next_step(observed(body(decision="Approved", **decision)))
+    step = next_step(observed(approval_body(decision="Approved", **decision)))
     assert step.action is ApprovalAction.CLEAR
     assert step.state is not None
     assert step.state.phase is Phase.PENDING
@@ -139,8 +120,8 @@ def test_next_step_clears_a_decision_that_may_not_be_sent(decision, reason):
 
 
 def test_next_step_keeps_a_refusal_until_the_next_decision():
-    refused = status_of(next_step(observed(body(decision="Approved", decidedBy=AGENT))))
-    step = next_step(observed(body(status=refused)))
+    refused = status_of(next_step(observed(approval_body(decision="Approved", decidedBy=AGENT))))
+    step = next_step(observed(approval_body(status=refused)))
     assert status_of(step, refused) == refused
 
 
@@ -165,8 +146,8 @@ def test_next_step_keeps_a_refusal_until_the_next_decision():
     ],
 )
 def test_after_delivery_reports_the_answer(outcome, phase, reason, closed):
-    seen = observed(body(**ALICE))
-    step = after_delivery(seen, parse_approval(body(**ALICE)).spec, outcome)
+    seen = observed(approval_body(**ALICE))
+    step = after_delivery(seen, parse_approval(approval_body(**ALICE)).spec, outcome)
     status = status_of(step)
     delivered = next(each for each in status["conditions"] if each["type"] == "Delivered")
     assert (status["phase"], delivered["reason"], "closed" in status) == (phase, reason, closed)
@@ -176,65 +157,69 @@ def test_after_delivery_reports_the_answer(outcome, phase, reason, closed):
 
 def test_after_delivery_of_changed_arguments_deletes_the_object():
     step = after_delivery(
-        observed(body(**ALICE)), parse_approval(body(**ALICE)).spec, Outcome(answer=DeliveryAnswer.CHANGED)
+        observed(approval_body(**ALICE)),
+        parse_approval(approval_body(**ALICE)).spec,
+        Outcome(answer=DeliveryAnswer.CHANGED),
     )
     assert step.action is ApprovalAction.DELETE
 
 
 def test_after_delivery_gives_up_after_the_expiry():
-    late = observed(body(**ALICE), now=3_600 + GRACE)
+    late = observed(approval_body(**ALICE), now=3_600 + GRACE)
     step = after_delivery(
-        late, parse_approval(body(**ALICE)).spec, Outcome(answer=DeliveryAnswer.NONE, message="no pod")
+        late, parse_approval(approval_body(**ALICE)).spec, Outcome(answer=DeliveryAnswer.NONE, message="no pod")
     )
     assert status_of(step)["phase"] == "Expired"
 
 
 def test_after_delivery_backs_off_while_the_agent_is_away():
-    spec, nothing = parse_approval(body(**ALICE)).spec, Outcome(answer=DeliveryAnswer.NONE, message="no pod")
-    first = after_delivery(observed(body(**ALICE)), spec, nothing)
+    spec, nothing = parse_approval(approval_body(**ALICE)).spec, Outcome(answer=DeliveryAnswer.NONE, message="no pod")
+    first = after_delivery(observed(approval_body(**ALICE)), spec, nothing)
     status = status_of(first)
-    later = [observed(body(status=status, **ALICE), now=now) for now in (NOW + 8, NOW + 400)]
+    later = [observed(approval_body(status=status, **ALICE), now=now) for now in (NOW + 8, NOW + 400)]
     pauses = [after_delivery(each, spec, nothing).requeue_after for each in later]
     assert [first.requeue_after, *pauses] == [1, 2, 30]
 
 
 def test_next_step_deletes_a_closed_object_after_its_retention():
     status = withdrawn()
-    kept = next_step(observed(body(status=status), lists=False, now=NOW + 100))
+    kept = next_step(observed(approval_body(status=status), lists=False, now=NOW + 100))
     assert (kept.action, kept.state, kept.requeue_after) == (ApprovalAction.NONE, None, DAY - 100)
-    assert next_step(observed(body(status=status), lists=False, now=NOW + DAY)).action is ApprovalAction.DELETE
-    assert next_step(observed(body(status=status), lists=False, newer=MAX_CLOSED)).action is ApprovalAction.DELETE
+    assert next_step(observed(approval_body(status=status), lists=False, now=NOW + DAY)).action is ApprovalAction.DELETE
+    assert (
+        next_step(observed(approval_body(status=status), lists=False, newer=MAX_CLOSED)).action is ApprovalAction.DELETE
+    )
 
 
 def test_next_step_reopens_what_the_agent_still_asks():
-    step = next_step(observed(body(status=withdrawn())))
+    step = next_step(observed(approval_body(status=withdrawn())))
     assert step.state is not None
     assert (step.state.phase, step.state.closed) == (Phase.PENDING, None)
 
 
 def test_next_step_delivers_a_decision_that_came_with_the_end():
     status = withdrawn()
-    assert next_step(observed(body(status=status, **ALICE), lists=False)).action is ApprovalAction.DELIVER
-    spec = parse_approval(body(**ALICE)).spec
+    assert next_step(observed(approval_body(status=status, **ALICE), lists=False)).action is ApprovalAction.DELIVER
+    spec = parse_approval(approval_body(**ALICE)).spec
     ended = after_delivery(
-        observed(body(status=status, **ALICE), lists=False), spec, Outcome(answer=DeliveryAnswer.NOT_FOUND)
+        observed(approval_body(status=status, **ALICE), lists=False), spec, Outcome(answer=DeliveryAnswer.NOT_FOUND)
     )
     final = status_of(ended, status)
-    assert next_step(observed(body(status=final, **ALICE), lists=False)).action is ApprovalAction.NONE
+    assert next_step(observed(approval_body(status=final, **ALICE), lists=False)).action is ApprovalAction.NONE
 
 
 def test_next_step_replaces_an_object_whose_arguments_changed():
     other = "sha256:" + "b" * 64
-    assert next_step(observed(body(digest=other))).action is ApprovalAction.DELETE
-    assert next_step(observed(body(digest=other, **ALICE))).action is ApprovalAction.DELETE
+    assert next_step(observed(approval_body(digest=other))).action is ApprovalAction.DELETE
+    assert next_step(observed(approval_body(digest=other, **ALICE))).action is ApprovalAction.DELETE
 
 
 @pytest.mark.parametrize("answers", [(), (DeliveryAnswer.NONE, DeliveryAnswer.INVALID)], ids=["forbidden", "refused"])
 def test_escalation_is_not_repeated_after_a_refused_decision(answers):
-    status = status_of(next_step(observed(body(), escalate="30m", now=2_400)), now=2_400)
+    status = status_of(next_step(observed(approval_body(), escalate="30m", now=2_400)), now=2_400)
     decision = {"decision": "Approved", "decidedBy": "alice" if answers else AGENT}
     for answer in answers:
-        decided = body(status=status, **decision)
+        decided = approval_body(status=status, **decision)
         status = status_of(
             after_delivery(
                 observed(decided, now=2_500), parse_approval(decided).spec, Outcome(answer=answer, message="no")
@@ -243,8 +228,8 @@ def test_escalation_is_not_repeated_after_a_refused_decision(answers):
             now=2_500,
         )
     if not answers:
-        status = status_of(next_step(observed(body(status=status, **decision), now=2_500)), status, now=2_500)
-    again = next_step(observed(body(status=status), escalate="30m", now=2_600))
+        status = status_of(next_step(observed(approval_body(status=status, **decision), now=2_500)), status, now=2_500)
+    again = next_step(observed(approval_body(status=status), escalate="30m", now=2_600))
     assert not again.escalates
     left = status_of(again, status, now=2_600)
     assert left["escalated"] == format_timestamp(2_400)
@@ -254,23 +239,23 @@ def test_escalation_is_not_repeated_after_a_refused_decision(answers):
 
 def test_escalation_is_not_repeated_after_the_approval_is_open_again():
     """The list of the agent briefly lacks the question."""
-    status = status_of(next_step(observed(body(), escalate="30m", now=2_400)), now=2_400)
-    status = status_of(next_step(observed(body(status=status), lists=False, now=2_500)), status, now=2_500)
+    status = status_of(next_step(observed(approval_body(), escalate="30m", now=2_400)), now=2_400)
+    status = status_of(next_step(observed(approval_body(status=status), lists=False, now=2_500)), status, now=2_500)
     assert (status["phase"], status["escalated"]) == ("Withdrawn", format_timestamp(2_400))
-    again = next_step(observed(body(status=status), escalate="30m", now=2_600))
+    again = next_step(observed(approval_body(status=status), escalate="30m", now=2_600))
     assert not again.escalates
     status = status_of(again, status, now=2_600)
     assert (status["phase"], status["escalated"]) == ("Pending", format_timestamp(2_400))
 
 
 def test_next_step_escalates_once():
-    waiting = next_step(observed(body(), escalate="30m"))
+    waiting = next_step(observed(approval_body(), escalate="30m"))
     assert (waiting.escalates, waiting.requeue_after) == (False, 600 + 1_800 - NOW)
-    step = next_step(observed(body(), escalate="30m", now=2_400))
+    step = next_step(observed(approval_body(), escalate="30m", now=2_400))
     assert step.escalates
     status = status_of(step, now=2_400)
     assert [each["type"] for each in status["conditions"]] == ["Decided", "Escalated"]
     assert status["escalated"] == format_timestamp(2_400)
-    again = next_step(observed(body(status=status), escalate="30m", now=2_500))
+    again = next_step(observed(approval_body(status=status), escalate="30m", now=2_500))
     assert not again.escalates
     assert status_of(again, status, now=2_500) == status

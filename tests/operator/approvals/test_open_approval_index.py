@@ -1,6 +1,6 @@
 """The store of open questions, and how fast an agent may open new ones."""
 
-from tests.operator.approvals.test_approval_listing import ASK
+from tests.support.operator.approvals import ASK
 
 from fleetwright_api import names
 from fleetwright_operator.approvals.approval_listing import MAX_OPEN, parse_listing

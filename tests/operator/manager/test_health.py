@@ -1,7 +1,7 @@
 """The liveness of a process whose API server does not answer."""
 
 import pytest
-from tests.libs.kube.test_lease import Clock
+from tests.support.sleeping_clock import SleepingClock
 
 from fleetwright_kube.errors import api_error
 from fleetwright_kube.lease import Lease, LeaseExpiredError
@@ -10,7 +10,7 @@ from fleetwright_operator.manager.health import ProcessHealth
 
 async def test_health_survives_an_unreachable_api_server(api):
     """Restarts would only delay the operator."""
-    clock = Clock()
+    clock = SleepingClock()
     health = ProcessHealth(clock=clock, resync_seconds=100)
     first = Lease(
         api,

@@ -5,8 +5,8 @@ import json
 from hashlib import sha256
 
 import pytest
-from tests.operator.approvals.test_approval_listing import ASK
 from tests.operator.conftest import NOW
+from tests.support.operator.approvals import ASK
 
 from fleetwright_api import names
 from fleetwright_kube.timestamps import format_timestamp, parse_timestamp

@@ -1,7 +1,7 @@
 """Sleeping agents whose reconcile is blocked, on the in-memory cluster: they wake with the revision that they had."""
 
 import pytest
-from tests.operator.approvals.test_approval_listing import ASK
+from tests.support.operator.approvals import ASK
 
 from fleetwright_api import names
 from fleetwright_kube.errors import api_error
