@@ -25,6 +25,8 @@ from e2e.cluster.uv import folder as uv_folder
 from google.protobuf.json_format import ParseDict
 from tests.agent_image.plain import NO_TLS
 from tests.support.agent.preloaded import Preloaded
+from tests.support.machine import ceiling
+from tests.support.waiting import within
 
 from fleetwright_a2a.http.timeouts import TimeoutProtocol
 from fleetwright_agent.app import create_app
@@ -181,7 +183,7 @@ class Door:
         headers = {"A2A-Version": "1.0", "Content-Type": "application/json"}
         if owner is not None:
             headers["Authorization"] = f"Bearer {TOKENS[owner]}"
-        return httpx.AsyncClient(verify=NO_TLS, base_url=self.url, headers=headers, timeout=60)
+        return httpx.AsyncClient(verify=NO_TLS, base_url=self.url, headers=headers, timeout=ceiling())
 
     def ops(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(transport=httpx.ASGITransport(app=self.app.ops), base_url="http://ops")
@@ -218,7 +220,7 @@ class Door:
 
     async def until(self, task_id: str, state: str) -> dict[str, Any]:
         """Wait until the task is in that state, and return it."""
-        async with asyncio.timeout(100):
+        async with within("the task is in the state"):
             while (task := await self.get(task_id))["status"]["state"] != state:  # noqa: ASYNC110 - it asks from outside
                 await asyncio.sleep(0.01)
         return task

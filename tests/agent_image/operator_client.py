@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 from tests.agent_image.plain import NO_TLS
+from tests.support.machine import ceiling
 
 TOKEN = "token-of-operator"
 NEXT_TOKEN = "next-token-of-operator"
@@ -20,7 +21,7 @@ class Operator:
 
     def http(self) -> httpx.AsyncClient:
         headers = {"Authorization": f"Bearer {self.token}"}
-        return httpx.AsyncClient(verify=NO_TLS, base_url=self.url, headers=headers, timeout=30)
+        return httpx.AsyncClient(verify=NO_TLS, base_url=self.url, headers=headers, timeout=ceiling())
 
     async def read(self, **query: Any) -> httpx.Response:
         async with self.http() as http:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from tests.support.waiting import within
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.app import create_app
@@ -89,7 +90,7 @@ async def test_operator_reads_the_activity_of_a_real_agent(tmp_path: Path) -> No
     assert answer["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
     async with client(app.ops) as ops:
         await ops.get("/metrics")
-    async with asyncio.timeout(100):
+    async with within("the report shows rest and the next wake"):
         while (spoken := await read(app, NOON + 62)).is_busy or spoken.wakes_at is None:  # noqa: ASYNC110 - it asks from outside
             await asyncio.sleep(0)  # The run is about to end, and the first maintenance round is under way.
     assert (spoken.last_active, spoken.scraped_at) == (NOON + 61, NOON + 60)

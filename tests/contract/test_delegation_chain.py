@@ -16,6 +16,7 @@ from joserfc.jwk import ECKey
 from tests.agent_image.call_records import call_records
 from tests.gateway.fleet_api import ISSUER, NOW, FleetApi, token_text
 from tests.gateway.served_gateway import CARD, URL, Client, running
+from tests.support.machine import ceiling
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.tokens.actors import Actor
@@ -106,7 +107,7 @@ class Member:
         assert self.team.gateway is not None
         self.layout.gateway_token_file.parent.mkdir(parents=True, exist_ok=True)
         self.layout.gateway_token_file.write_text(self.team.tokens[self.name])
-        async with httpx.AsyncClient(timeout=60) as client:
+        async with httpx.AsyncClient(timeout=ceiling()) as client:
             tools = self._peer_tools(client) if self.declared else self._fleet_tools(client)
             wanted = f"ask_{self.asks}" if self.declared else "ask_agent"
             context = TurnContext(request, lambda _: None, {})

@@ -16,6 +16,7 @@ from joserfc.jwk import ECKey
 from tests.agent_image.call_records import call_records
 from tests.gateway.fleet_api import ISSUER, NOW, FleetApi, token_text
 from tests.gateway.served_gateway import CARD, URL
+from tests.support.waiting import within
 
 from fleetwright_a2a.authentication import Delegation
 from fleetwright_a2a.clock import Clock
@@ -267,7 +268,7 @@ async def give_keys_to_peer(world: World) -> None:
     world.write_peer_files()
     headers = {"Authorization": "DPoP eyJ.x.x", "DPoP": "x"}
     client = httpx.AsyncClient(transport=world.network.peer, headers=headers)
-    async with asyncio.timeout(10):
+    async with within("the peer reads the keys of the gateway"):
         while "DPoP" not in (await client.post(f"{PEER.url}/a2a", json={})).headers["www-authenticate"]:  # noqa: ASYNC110 - the peer sends no event
             await asyncio.sleep(0)
 

@@ -19,6 +19,7 @@ from google.protobuf import json_format
 from google.protobuf.json_format import ParseDict
 from jwt import PyJWK
 from jwt.exceptions import PyJWKSetError
+from tests.support.machine import ceiling
 
 from fleetwright_api import names
 from fleetwright_api.encoding.canonical_json import canonical_json
@@ -85,7 +86,9 @@ def _installed(npm: str) -> Path:
     if not folder.is_dir():
         fresh = folder.with_name(f"{folder.name}-{os.getpid()}")
         shutil.copytree(SOURCES, fresh)
-        subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=fresh, check=True, capture_output=True, timeout=100)
+        subprocess.run(
+            [npm, "ci", "--no-audit", "--no-fund"], cwd=fresh, check=True, capture_output=True, timeout=ceiling()
+        )
         try:
             fresh.rename(folder)
         except OSError:

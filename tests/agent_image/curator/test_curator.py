@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 from tests.support.agent.preloaded import Preloaded
+from tests.support.waiting import within
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.audit.verification import verify
@@ -205,12 +206,12 @@ async def test_curator_schedule_and_command_share_one_audit_trail(curate, mounte
         file = trail / "audit.jsonl"
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
-    async with asyncio.timeout(100):
+    async with within("the schedule writes an audit record"):
         while not await lines():  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.02)
     done = await asyncio.to_thread(curate)
     assert done.returncode == 0, done.stderr
-    async with door.ops() as http, asyncio.timeout(100):
+    async with door.ops() as http, within("the status counts two audit records"):
         while (await http.get("/status")).json()["audit"]["lines"] != 2:  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.02)
     assert [(line["event"], line["by"]) for line in await lines()] == [

@@ -1,6 +1,5 @@
 """Approvals that the operator delivers to complete agents: what runs, what is recorded, and what survives a kill."""
 
-import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator
@@ -8,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.agent_image.operator_client import TOKEN, Operator, operator_document
+from tests.support.waiting import within
 
 ANSWER = "https://fleetwright.dev/a2a/answer/v1"
 TOOL_CALL = "https://proto-labs.ai/a2a/ext/tool-call-v1"
@@ -202,7 +202,7 @@ async def test_open_approvals_follow_the_questions_of_a_turn(agent, states, hous
         first = await only(guest)
         version = (await operator.read()).json()["version"]
         await operator.decide(first)
-        async with asyncio.timeout(100):
+        async with within("the list shows the second question"):
             while True:
                 page = (await operator.read(after=version, wait=25)).json()
                 version = page["version"]

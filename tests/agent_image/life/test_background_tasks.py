@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tests.support.agent.background_tasks import BEGUN, LATER, LostAnswer, await_booking
+from tests.support.machine import ceiling
+from tests.support.waiting import await_until, within
 
 from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest, TurnRequest
 from fleetwright_agent.storage.sqlite.conversations import schema
@@ -93,7 +95,7 @@ async def test_background_task_begins_once_despite_a_kill(agent_process, peer, t
         with team(cook, lost) as settings:
             async with agent_process(**settings) as guest:
                 begun = await guest.say(LATER, now=True)
-                assert await asyncio.to_thread(lost.given.wait, 60)
+                assert await asyncio.to_thread(lost.given.wait, ceiling())
                 await guest.kill()
             await await_booking(house, cook, states)
             async with agent_process(**settings) as guest:
@@ -155,16 +157,14 @@ async def test_resumed_turn_ends_the_task_that_asks(agent_process, peer, team, m
                 assert states(await cook.rested(task)) == "input-required"
                 model.released.clear()
                 told = await guest.say("My dog is called Rex.", contextId=begun["contextId"], now=True)
-                async with asyncio.timeout(60):
-                    while BEGUN not in model.asked[-1]:  # noqa: ASYNC110 - it looks from outside
-                        await asyncio.sleep(0.01)
+                await await_until(lambda: BEGUN in model.asked[-1], "the model gets the result")
                 await guest.kill()
             async with stored(mounted) as tasks:
                 assert len(await tasks.of("client:default", begun["contextId"])) == 1
             model.released.set()
             async with agent_process(**settings) as guest:
                 assert states(await guest.rested(told)) == "completed"
-                async with asyncio.timeout(60):
+                async with within("the cook's task is canceled"):
                     while states(await cook.get(task)) != "canceled":  # noqa: ASYNC110 - it looks from outside
                         await asyncio.sleep(0.02)
     async with stored(mounted) as tasks:

@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 from tests.agent_image.plain import NO_TLS
 from tests.support.agent.costs import read_cost
+from tests.support.machine import ceiling
 
 TINY = {"period": "Month", "tokens": 4000}
 
@@ -33,7 +34,7 @@ async def test_budget_exhaustion_is_typed_and_usage_survives_a_kill(agent_proces
         again = await guest.say("Book table for 4")
         assert again["status"]["state"] == "TASK_STATE_REJECTED"
         assert await guest.metric('budget_rejections_total{period="Month"}') == 1
-        async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=60) as http:
+        async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=ceiling()) as http:
             (budget,) = (await http.get("/status")).json()["budgets"]
         assert (budget["exceeded"], budget["exhausted"], budget["tokens"]) == (True, True, 3200)
         assert 2200 < budget["spentTokens"] <= 3200, "the rest is smaller than the output limit"

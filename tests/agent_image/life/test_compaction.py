@@ -7,6 +7,8 @@ import sqlite3
 import httpx
 import pytest
 from tests.agent_image.plain import NO_TLS
+from tests.support.machine import ceiling
+from tests.support.waiting import within
 
 COST = "https://proto-labs.ai/a2a/ext/cost-v1"
 EARLY = {"trigger": {"tokens": 2500}, "keep": {"messages": 4}}
@@ -18,7 +20,7 @@ def text_of(task):
 
 
 async def status_of(guest):
-    async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=20) as http:
+    async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=ceiling()) as http:
         return (await http.get("/status")).json()
 
 
@@ -109,7 +111,7 @@ async def test_compaction_killed_mid_summary_keeps_the_old_view(agent_process, s
 
 async def _compacting(guest, task):
     """Return True as soon as the task reports a compaction, or False if it ends without one."""
-    async with asyncio.timeout(60):
+    async with within("the task reports a compaction"):
         while (found := await guest.get(task))["status"]["state"] in {"TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"}:
             parts = found["status"].get("message", {}).get("parts", [])
             if any(part["text"].startswith("Compacting") for part in parts):
@@ -147,7 +149,7 @@ async def test_compaction_archive_is_searchable_until_it_expires(agent, stored):
         assert await guest.metric('tool_calls_total{outcome="ok",tool="recall_archive"}') == 1
     before = stored("SELECT count(*) FROM messages WHERE kind='gone'")
     async with agent(compaction={**EARLY, "archive": {"retainSeconds": 1}}) as guest:
-        async with asyncio.timeout(60):
+        async with within("the archive expires"):
             while not (gone := stored("SELECT count(*) FROM messages WHERE kind='gone'")[0][0]):  # noqa: ASYNC110 - it looks from outside
                 await asyncio.sleep(0.1)
         found = await guest.say('Search the archive with recall_archive for "beside".', contextId=context)

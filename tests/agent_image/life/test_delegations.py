@@ -12,6 +12,8 @@ import pytest
 from tests.agent_image.plain import NO_TLS
 from tests.support.agent.background_tasks import BEGUN, LATER, LostAnswer, await_booking
 from tests.support.agent.cook_with_question import CookWithQuestion
+from tests.support.machine import ceiling
+from tests.support.waiting import await_until, within
 
 from fleetwright_agent.storage.open_questions import DelegatedTask, PeerCall, PeerCallStatus
 from fleetwright_agent.storage.sqlite.storage import sqlite_storage
@@ -53,7 +55,7 @@ async def listed(admin: Any, **parameters: str) -> list[dict[str, Any]]:
 
 async def until_ended(admin: Any) -> list[dict[str, Any]]:
     """Wait until all calls have ended: the end of a turn ends them in the background."""
-    async with asyncio.timeout(30):
+    async with within("every delegation ends"):
         while not all(each["endedAt"] for each in await listed(admin)):  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.02)
     return await listed(admin)
@@ -130,7 +132,7 @@ async def test_killed_delegation_fails_after_the_restart(agent_process, peer, ho
         settings = caller_settings(mounted, cook)
         async with agent_process(**settings) as admin:
             task = await admin.say("Ask the cook to cook a dish of 3 portions.", now=True)
-            async with asyncio.timeout(60):
+            async with within("the delegation is dispatched"):
                 while not house.ledger:  # noqa: ASYNC110 - it looks from outside
                     await asyncio.sleep(0.02)
                 while [each["status"] for each in await listed(admin)] != ["Dispatched"]:  # noqa: ASYNC110 - the same
@@ -151,7 +153,7 @@ async def test_repeated_delegation_keeps_its_record(agent_process, peer, team, m
         with team(cook, lost) as settings:
             async with agent_process(**settings, **ADMIN) as admin:
                 begun = await admin.say(LATER, now=True)
-                assert await asyncio.to_thread(lost.given.wait, 60)
+                assert await asyncio.to_thread(lost.given.wait, ceiling())
                 (before,) = await listed(admin)
                 await admin.kill()
             await await_booking(house, cook, states)
@@ -172,7 +174,7 @@ async def test_start_ends_calls_of_a_killed_process(agent, mounted):
     await storage.delegated.put(DelegatedTask("client:a", "c", "team/cook", "delegated"))
     await storage.file.aclose()
     async with agent(**ADMIN) as admin:
-        async with asyncio.timeout(30):
+        async with within("a delegation fails"):
             while not (found := await listed(admin, status="Failed")):  # noqa: ASYNC110 - it looks from outside
                 await asyncio.sleep(0.02)
         assert [each["id"] for each in found] == ["left"]
@@ -186,9 +188,11 @@ async def test_agent_wakes_to_delete_the_records_of_calls(agent, mounted):
     await storage.peer_calls.begin(PeerCall("1", "client:a", "c", "t", "team/cook", "boil", now, **done))
     await storage.file.aclose()
     async with agent() as guest, httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url) as http:
-        async with asyncio.timeout(30):
-            while (await http.get("/status")).json()["activity"]["nextWakeAt"] is None:  # noqa: ASYNC110 - it looks from outside
-                await asyncio.sleep(0.02)
+
+        async def has_next_wake() -> bool:
+            return (await http.get("/status")).json()["activity"]["nextWakeAt"] is not None
+
+        await await_until(has_next_wake, "the agent plans its next wake")
 
 
 async def test_list_of_delegations_is_in_the_audit_trail(desk, peer, mounted):
@@ -206,7 +210,7 @@ async def test_delegations_are_exported_and_erased(desk, peer):
         async with admin.http() as http:
 
             async def memory(method: str, **place: str) -> str:
-                return (await http.request(method, "/admin/memory", params=place, timeout=60)).text
+                return (await http.request(method, "/admin/memory", params=place, timeout=ceiling())).text
 
             lines = [json.loads(line) for line in (await memory("GET", owner=GUEST)).splitlines()]
             exported = [line for line in lines if line.pop("kind") == "delegation"]

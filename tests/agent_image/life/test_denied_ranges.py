@@ -2,6 +2,7 @@
 
 import httpx
 from tests.agent_image.plain import NO_TLS
+from tests.support.machine import ceiling
 
 
 async def test_denied_ranges_block_mcp_servers_and_peers(agent, peer, mounted, house):
@@ -13,7 +14,7 @@ async def test_denied_ranges_block_mcp_servers_and_peers(agent, peer, mounted, h
         async with agent(peers=peers, deniedRanges=["127.0.0.1/32"]) as guest:
             booked = await guest.say("Book a table for 3 guests.")
             asked = await guest.say("Ask the cook to boil eggs.")
-            async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=20) as http:
+            async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=ceiling()) as http:
                 (server,) = (await http.get("/status")).json()["mcpServers"]
         assert (await cook.call("ListTasks", {}))["result"]["tasks"] == []
     assert house.ledger == []

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.support.waiting import await_until, within
 
 from fleetwright_a2a.extensions import CONTEXT_FORK
 from fleetwright_agent.audit.verification import verify
@@ -138,9 +139,7 @@ async def test_erasure_cancels_running_tasks_first(agent, states, house, mounted
     async with agent(**ADMIN) as admin:
         guest = admin.by("client:other")
         task = await guest.say(f"Cook dish for 2 {SECRET}", now=True)
-        async with asyncio.timeout(90):
-            while not house.ledger:  # noqa: ASYNC110 - it looks from outside
-                await asyncio.sleep(0.02)
+        await await_until(lambda: house.ledger, "the tool has its effect")
         assert (await erase(admin, owner="client:other")).json()["erased"]["tasks"] == 1
         assert (await guest.call("GetTask", {"id": task["id"]}))["error"]["code"] == -32001
         assert holding(mounted.layout.memory, SECRET) == []
@@ -193,9 +192,7 @@ async def test_erasure_continues_after_a_kill(agent_process, mounted):
         for n in range(5):
             await tell(admin.by("client:other"), SECRET, f"ctx-{n}")
         asking = asyncio.create_task(erase(admin, owner="client:other"))
-        async with asyncio.timeout(60):
-            while not begun(mounted.layout.memory):  # noqa: ASYNC110 - it looks from outside
-                await asyncio.sleep(0.001)
+        await await_until(lambda: begun(mounted.layout.memory), "the erasure begins", pause=0.001)
         await admin.kill()
         await asyncio.gather(asking, return_exceptions=True)
     async with agent_process(**ADMIN) as admin:
@@ -212,7 +209,7 @@ async def test_erasure_cleans_the_call_log_during_other_calls(agent, mounted):
     calls = mounted.layout.memory / "calls.jsonl"
     async with agent(**ADMIN) as admin:
         runs = await admin.say("Tell me. [[long:40]] [[pause:0.3]]", now=True)
-        async with asyncio.timeout(100):
+        async with within("the task shows an artifact"):
             while not (await admin.get(runs)).get("artifacts"):  # noqa: ASYNC110 - it looks from outside
                 await asyncio.sleep(0.02)
         await admin.by("client:other").say("Hello")
@@ -246,7 +243,7 @@ async def test_erasure_interrupted_by_a_kill_is_finished_at_start(agent_process,
     await erasures.counted(begun, {"tasks": 1, "facts": 7})
     await database.aclose()
     async with agent_process(**ADMIN) as admin:
-        async with asyncio.timeout(60):
+        async with within("the secret is gone from the memory"):
             while holding(mounted.layout.memory, SECRET):  # noqa: ASYNC110 - it looks from outside
                 await asyncio.sleep(0.1)
             receipt = (await erase(admin, owner="client:other")).json()
@@ -335,7 +332,7 @@ async def test_erasure_of_a_fork_interrupted_by_a_kill_is_finished(agent_process
     await storage.owners.erase(ErasureTarget("client:other", "ctx-b"), tasks=[])
     await storage.file.aclose()
     async with agent_process(**FORKS) as admin:
-        async with asyncio.timeout(60):
+        async with within("the secret is gone from the memory"):
             while holding(mounted.layout.memory, SECRET):  # noqa: ASYNC110 - it looks from outside
                 await asyncio.sleep(0.1)
             receipt = (await erase(admin, owner="client:other", contextId="ctx-a")).json()

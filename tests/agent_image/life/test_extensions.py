@@ -1,10 +1,10 @@
 """Extension data beside the answer, on every wire, matches the declarations of the compiled card."""
 
-import asyncio
 import json
 import re
 
 import pytest
+from tests.support.waiting import await_until
 
 from fleetwright_a2a.extensions import AGENT_INBOX, CALL_PATH, KAGENT_HITL
 from fleetwright_agent.protocol.frames import Text, TurnDone
@@ -224,9 +224,7 @@ async def test_cost_extension_is_present_at_every_termination(agent, states, tex
 async def test_cost_extension_is_present_on_a_cancelled_task(agent, states, house):
     async with agent() as guest:
         task = await guest.say("Cook a dish of 3 portions", now=True)
-        async with asyncio.timeout(90):
-            while not house.ledger:  # noqa: ASYNC110 - it looks from outside
-                await asyncio.sleep(0.02)
+        await await_until(lambda: house.ledger, "the tool has its effect")
         ended = (await guest.call("CancelTask", {"id": task["id"]}))["result"]
     assert states(ended) == "canceled"
     assert ended["artifacts"][0]["metadata"][COST]["success"] is False

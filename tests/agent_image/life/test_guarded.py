@@ -12,6 +12,8 @@ import httpx
 import pytest
 from tests.agent_image.collector import Collector
 from tests.agent_image.plain import NO_TLS
+from tests.support.machine import ceiling
+from tests.support.waiting import await_until, within
 
 from fleetwright_agent.storage.sqlite.conversations import schema
 
@@ -67,7 +69,7 @@ async def test_audit_trail_records_calls_and_status_shows_its_end(agent, mounted
     async with agent(enforcement=POLICY) as guest:
         task = await guest.say("Book table for 2")
         await guest.by("client:other").say("Charge card 70")
-        async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=60) as http:
+        async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=ceiling()) as http:
             end = (await http.get("/status")).json()["audit"]
     first, second = lines(mounted)
     assert (first["tool"], first["args"], first["outcome"]) == ("house__book_table", {"guests": 2}, "ok")
@@ -110,9 +112,7 @@ async def test_audit_record_has_the_trace_id_that_the_agent_starts(agent, mounte
 async def begun(guest: Any, house: Any) -> dict[str, Any]:
     """Start a task, and return it once its tool has had its effect but has not returned."""
     task = await guest.say("Cook dish for 2", now=True)
-    async with asyncio.timeout(90):
-        while not house.ledger:  # noqa: ASYNC110 - it looks from outside
-            await asyncio.sleep(0.02)
+    await await_until(lambda: house.ledger, "the tool has its effect")
     return task
 
 
@@ -159,9 +159,7 @@ def rewritten(mounted, arguments):
 
 
 async def until_lines(mounted):
-    async with asyncio.timeout(90):
-        while not (mounted.layout.memory / "audit/audit.jsonl").exists():  # noqa: ASYNC110 - it looks from outside
-            await asyncio.sleep(0.02)
+    await await_until(lambda: (mounted.layout.memory / "audit/audit.jsonl").exists(), "the audit trail exists")
 
 
 async def test_readiness_recovers_when_audit_trail_is_writable_again(agent, mounted):
@@ -170,10 +168,10 @@ async def test_readiness_recovers_when_audit_trail_is_writable_again(agent, moun
     folder.write_text("in the way")
     async with agent(audit={"mode": "Required"}) as guest:
         await guest.say("Book table for 2")
-        async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=60) as http:
+        async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=ceiling()) as http:
             assert (await http.get("/readyz")).status_code == 503
             folder.unlink()
-            async with asyncio.timeout(100):
+            async with within("the agent is ready"):
                 while (await http.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - it looks from outside
                     await asyncio.sleep(0.05)
     assert [line["event"] for line in lines(mounted)] == ["trail_restored"]
@@ -196,7 +194,7 @@ async def test_required_audit_blocks_calls_without_a_record(agent, mounted, hous
     async with agent(audit={"mode": "Required"}) as guest:
         assert "the audit trail of this agent cannot be written" in answer(await guest.say("Book table for 2"))
         assert await guest.metric("audit_failures_total") == 2
-        async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=60) as http:
+        async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=ceiling()) as http:
             assert "audit trail cannot be written" in (await http.get("/readyz")).text
     assert house.ledger == []
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import httpx
 from tests.agent_image.plain import NO_TLS
+from tests.support.machine import ceiling
+from tests.support.waiting import await_until, within
 
 from fleetwright_a2a.extensions import COST
 
@@ -22,13 +24,13 @@ def cost(task: dict[str, Any]) -> dict[str, Any]:
 
 async def spoken(guest: Any, task: dict[str, Any]) -> None:
     """Return once the model has begun to answer."""
-    async with asyncio.timeout(100):
+    async with within("the task shows an artifact"):
         while not (await guest.get(task)).get("artifacts"):  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.02)
 
 
 async def status(guest: Any) -> dict[str, Any]:
-    async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=20) as http:
+    async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=ceiling()) as http:
         found: dict[str, Any] = (await http.get("/status")).json()
         return found
 
@@ -66,9 +68,7 @@ async def test_completed_call_is_charged_once_after_a_kill(agent_process):
 async def test_readiness_waits_until_interrupted_tasks_are_settled(agent_process, states, house):
     async with agent_process() as guest:
         task = await guest.say("Cook a dish of 3 portions", now=True)
-        async with asyncio.timeout(100):
-            while not house.ledger:  # noqa: ASYNC110 - it looks from outside
-                await asyncio.sleep(0.02)
+        await await_until(lambda: house.ledger, "the tool has its effect")
         await guest.kill()
     async with agent_process() as guest:
         assert states(await guest.get(task)) == "failed"
@@ -120,10 +120,9 @@ async def test_budget_status_is_still_exceeded_after_a_kill(agent_process):
                 break
         (before,) = (await status(guest))["budgets"]
         await guest.kill()
-    async with agent_process(**ALONE, budgets=budgets) as guest:
-        async with asyncio.timeout(100):
-            while not (found := (await status(guest))["budgets"]):  # noqa: ASYNC110 - it looks from outside
-                await asyncio.sleep(0.02)
+    async with agent_process(**ALONE, budgets=budgets) as guest, within("the status lists the budgets"):
+        while not (found := (await status(guest))["budgets"]):  # noqa: ASYNC110 - it looks from outside
+            await asyncio.sleep(0.02)
     assert before["spentTokens"] < before["tokens"]
     assert before["exceeded"]
     assert found == [before]

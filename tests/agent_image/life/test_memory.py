@@ -9,6 +9,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from tests.support.waiting import within
 
 from fleetwright_a2a.extensions import CONTEXT_FORK
 
@@ -203,7 +204,7 @@ async def refused(guest: Any) -> dict[str, Any] | None:
 
 
 async def until(look: Callable[[], Any], fits: Callable[[Any], bool]) -> Any:
-    async with asyncio.timeout(60):
+    async with within("the memory has the expected content"):
         while not fits(found := await look()):  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.05)
     return found

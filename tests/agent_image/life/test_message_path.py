@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
+from tests.support.waiting import within
+
 MOST_MODULES = 30
 
 
@@ -33,7 +35,7 @@ async def test_message_passes_few_modules_on_its_way_to_the_model(agent: Any) ->
         before = asyncio.all_tasks()
         saying = asyncio.create_task(guest.say("Hello, my friend. [[pause:20]]"))
         path: set[str] = set()
-        async with asyncio.timeout(20):
+        async with within("the turn waits for the stream of the model"):
             while "fleetwright_agent.turn.providers.streaming" not in path:
                 await asyncio.sleep(0.02)
                 coroutines = [task.get_coro() for task in asyncio.all_tasks() - before]

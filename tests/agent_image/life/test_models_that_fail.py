@@ -12,6 +12,7 @@ from e2e.cluster.ports import free_port
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
+from tests.support.waiting import await_until
 
 from fleetwright_cli.offline.model import OfflineModel
 
@@ -76,9 +77,7 @@ async def test_log_level_of_a_process_follows_its_file(agent_process, mounted, t
         await guest.say("Hello")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("error")
-        async with asyncio.timeout(60):
-            while b"the log level is error now" not in log.read_bytes():  # noqa: ASYNC110 - it looks from outside
-                await asyncio.sleep(0.1)
+        await await_until(lambda: b"the log level is error now" in log.read_bytes(), "the log level changes")
         await guest.say("Hello again")
         await guest.leave()
     lines = [json.loads(line) for line in log.read_text().splitlines()]

@@ -3,6 +3,7 @@
 import httpx
 import pytest
 from mcp.server.fastmcp import FastMCP
+from tests.support.machine import ceiling
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def library(serve):
 
 
 async def status_of(guest):
-    async with httpx.AsyncClient(base_url=guest.ops_url, timeout=20) as http:
+    async with httpx.AsyncClient(base_url=guest.ops_url, timeout=ceiling()) as http:
         return (await http.get("/status")).json()["mcpServers"]
 
 

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from tests.agent_image.operator_client import TOKEN, Operator, operator_document
 from tests.support.agent.held_model import held_model
+from tests.support.waiting import within
 
 from fleetwright_a2a.extensions import TOOL_CALL
 
@@ -26,7 +27,7 @@ async def own_tasks(guest):
 
 async def only_task(guest, states, *wanted):
     """Wait until the agent has one task of its own that is in one of these states, and return it."""
-    async with asyncio.timeout(60):
+    async with within("the own task is in one of the states"):
         while True:
             tasks = await own_tasks(guest)
             if tasks and states(tasks[0]) in wanted:
@@ -44,7 +45,7 @@ async def accepted(guest, states):
 
 
 async def tool_called(guest, states):
-    async with asyncio.timeout(60):
+    async with within("the own task reports the call"):
         while True:
             task = await only_task(guest, states, "submitted", "working")
             call = task["status"].get("message", {}).get("metadata", {}).get(TOOL_CALL, {})

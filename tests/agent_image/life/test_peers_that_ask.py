@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.agent_image.operator_client import TOKEN, Operator, operator_document
 from tests.support.agent.cook_with_question import CookWithQuestion
+from tests.support.waiting import within
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.storage.sqlite.conversations import schema
@@ -182,7 +183,7 @@ async def speaking(guest, task):
 
 async def asked_by(cook):
     """Wait until the cook has asked."""
-    async with asyncio.timeout(90):
+    async with within("the cook asks"):
         while [task["status"]["state"] for task in await listed(cook)] != ["TASK_STATE_INPUT_REQUIRED"]:  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.02)
 
@@ -196,7 +197,7 @@ async def test_peer_approval_by_reviewers_lets_the_call_continue(desk, peer, hou
     async with peer(approvals=approvals) as cook, desk(cook) as guest:
         task = await guest.say("Ask the cook to charge the card 30.", now=True)
         operator = Operator(cook.url)
-        async with asyncio.timeout(60):
+        async with within("the approval is listed"):
             while not (found := await operator.open()):  # noqa: ASYNC110 - it asks from outside
                 await asyncio.sleep(0.05)
         (approval,) = found

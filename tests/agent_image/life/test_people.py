@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import pytest
+from tests.support.waiting import await_until, within
 
 from fleetwright_agent.storage.sqlite.conversations import schema
 from fleetwright_agent.storage.sqlite.conversations.store import SqliteConversationStore
@@ -91,7 +92,7 @@ async def test_interrupts_of_ended_tasks_are_deleted(agent, states, mounted):
         assert await set_aside(mounted) == {first["id"], second["id"]}
         await guest.call("CancelTask", {"id": first["id"]})
     async with agent() as guest:
-        async with asyncio.timeout(90):
+        async with within("only the interrupt of the second task is set aside"):
             while await set_aside(mounted) != {second["id"]}:  # noqa: ASYNC110 - it looks from outside
                 await asyncio.sleep(0.02)
         for task in (second, third):
@@ -102,15 +103,12 @@ async def test_interrupts_of_ended_tasks_are_deleted(agent, states, mounted):
 async def test_usage_note_of_a_cancelled_task_is_deleted(agent, house, mounted):
     async with agent() as guest:
         task = await guest.say("Cook a dish of 3 portions", now=True)
-        async with asyncio.timeout(90):
-            while not house.ledger:  # noqa: ASYNC110 - it looks from outside
-                await asyncio.sleep(0.02)
+        await await_until(lambda: house.ledger, "the tool has its effect")
         await guest.call("CancelTask", {"id": task["id"]})
         assert await noted(mounted) == [("client:default", task["id"])]
-    async with agent():
-        async with asyncio.timeout(90):
-            while await noted(mounted):  # noqa: ASYNC110 - it looks from outside
-                await asyncio.sleep(0.02)
+    async with agent(), within("the usage note of the task is deleted"):
+        while await noted(mounted):  # noqa: ASYNC110 - it looks from outside
+            await asyncio.sleep(0.02)
 
 
 async def noted(mounted):
@@ -355,7 +353,7 @@ async def test_approval_expiry_denies_the_call(agent, states, house, mounted):
     async with agent(approvals={"tools": ["house__charge_card"], "expirySeconds": 1}) as guest:
         task = await guest.say("Charge the card 30")
         question = await guest.say("Ask the human about dessert")
-        async with asyncio.timeout(60):
+        async with within("the task is completed"):
             while states(ended := await guest.get(task)) != "completed":
                 assert states(ended) in {"input-required", "working"}
                 await asyncio.sleep(0.1)

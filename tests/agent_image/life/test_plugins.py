@@ -12,6 +12,8 @@ import httpx
 import pytest
 from tests.agent_image.entry_points import Installed
 from tests.agent_image.plain import NO_TLS
+from tests.support.machine import ceiling
+from tests.support.waiting import within
 
 from fleetwright_agent.plugins.api import Plugin, PluginTool, ToolError
 
@@ -34,7 +36,10 @@ def answer(task):
 
 async def told(guest):
     """Return the plugins on the status page, once the agent has tried to load all of them."""
-    async with asyncio.timeout(60), httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=20) as http:
+    async with (
+        within("the status lists the plugins"),
+        httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=ceiling()) as http,
+    ):
         while not (plugins := (await http.get("/status")).json()["plugins"]):  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.02)
     return plugins

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.agent_image.life.conftest import serving
+from tests.support.waiting import within
 
 from fleetwright_cli.offline.model import OfflineModel
 
@@ -159,7 +160,7 @@ async def test_prompt_cache_key_is_stable_for_a_conversation(agent, recorded, de
 async def test_cancelled_task_keeps_results_of_finished_calls(agent, recorded, house):
     async with agent(model=recorded.model()) as guest:
         task = await guest.say("Book table for 4; cook a dish of 3 portions [[together]]", now=True)
-        async with asyncio.timeout(60):
+        async with within("the tool has run"):
             while await guest.metric("tool_calls_total") < 1 or "cooked 3" not in house.ledger:  # noqa: ASYNC110 - from outside
                 await asyncio.sleep(0.02)
         await guest.call("CancelTask", {"id": task["id"]})
@@ -173,7 +174,7 @@ async def test_cancelled_task_keeps_results_of_finished_calls(agent, recorded, h
 async def test_model_retry_wait_ends_with_a_cancelled_task(agent, recorded):
     async with agent(model=recorded.model()) as guest:
         task = await guest.say("Hello [[fail:503]]", now=True)
-        async with asyncio.timeout(60):
+        async with within("a model call fails"):
             while not await guest.metric('llm_calls_total{model="offline",outcome="model_error"}'):  # noqa: ASYNC110 - from outside
                 await asyncio.sleep(0.01)
         await guest.call("CancelTask", {"id": task["id"]})

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from e2e.cluster.ports import free_port
+from tests.support.waiting import within
 
 
 @asynccontextmanager
@@ -19,7 +20,7 @@ async def garden(calls, end):
     program = Path(__file__).with_name("frail_server.py")
     process = await asyncio.create_subprocess_exec(sys.executable, program, str(port), calls, end)
     try:
-        async with asyncio.timeout(60):
+        async with within("the server listens"):
             while not await _listens(port):  # noqa: ASYNC110 - it looks from outside
                 await asyncio.sleep(0.02)
         yield port

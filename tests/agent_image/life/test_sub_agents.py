@@ -15,6 +15,7 @@ from tests.support.agent.waiter import (
     read_answer,
     read_audit_lines,
 )
+from tests.support.waiting import within
 
 from fleetwright_a2a.extensions import COST
 from fleetwright_agent.storage.sqlite.conversations import schema
@@ -285,7 +286,7 @@ async def test_sub_agent_batch_skips_finished_tasks_after_a_kill(agent_process, 
     async with agent_process(subAgents=[WAITER]) as guest:
         task = await guest.say(order_tasks("Book table for 2", "Hello [[pause:1.0]]", "Book table for 3"), now=True)
         await await_cooking(house, 2)
-        async with asyncio.timeout(90):
+        async with within("two tasks of sub-agents are finished"):
             while await guest.metric('sub_agent_tasks_total{outcome="ok"') < 2:  # noqa: ASYNC110 - from outside
                 await asyncio.sleep(0.02)
         await guest.kill()

@@ -6,6 +6,7 @@ import threading
 import pytest
 from prometheus_client import CollectorRegistry
 from tests.agent_image.entry_points import Installed
+from tests.support.machine import ceiling
 
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.tools import PluginConfig as Declared
@@ -39,14 +40,14 @@ async def test_plugin_load_timeout_discards_a_late_result():
     release, came = threading.Event(), threading.Event()
 
     def hanging(config):
-        release.wait(60)
+        release.wait(ceiling())
         came.set()
         return rope()
 
     plugins = loading(hanging, load_seconds=0.05)
     assert await plugins.tools(CONTEXT) == ()
     release.set()
-    assert came.wait(60)
+    assert came.wait(ceiling())
     (said,) = plugins.report()
     assert (said["loaded"], said["message"]) == (False, "it did not load within 0.05 s")
     assert await plugins.tools(CONTEXT) == ()

@@ -20,6 +20,8 @@ from typing import Any
 
 import httpx
 import uvicorn
+from tests.support.machine import ceiling
+from tests.support.waiting import await_until
 
 from fleetwright_agent.app import create_app
 from fleetwright_agent.config.agent import AgentConfig
@@ -151,7 +153,7 @@ async def pushed(folder: Path) -> dict[str, Any]:
     serving = asyncio.create_task(server._serve([socket.create_server((LOOPBACK, 7870))]))
     headers = {"Authorization": "Bearer t", "A2A-Version": "1.0"}
     async with httpx.AsyncClient(
-        base_url=f"http://{LOOPBACK}:7870", headers=headers, trust_env=False, timeout=60
+        base_url=f"http://{LOOPBACK}:7870", headers=headers, trust_env=False, timeout=ceiling()
     ) as http:
 
         async def call(method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -168,9 +170,10 @@ async def pushed(folder: Path) -> dict[str, Any]:
         refused = {url: await told(url, url) for url in PUSH_URLS}
         for url in ("http://good.test/", "http://rebinds.test/", "http://rebinds-home.test/", "http://good.test/moved"):
             assert await told(url, url) is None, url
-        async with asyncio.timeout(100):
-            while app.status()["push"]["dead"] < 3 or not seen[PUBLIC]:  # noqa: ASYNC110 - it asks from outside
-                await asyncio.sleep(0.05)
+        await await_until(
+            lambda: app.status()["push"]["dead"] >= 3 and seen[PUBLIC],
+            "three notifications are given up, and one arrives",
+        )
     dead = [each["reason"] for each in app.status()["push"]["newest"]]
     await app.drain()
     server.should_exit = True

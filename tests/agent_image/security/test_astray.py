@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.machine import ceiling
 
-PROGRAM = Path(__file__).with_name("astray.py")
+ROOT = Path(__file__).parents[3]
 OWN = ["unshare", "--net", "--mount"]
 ASTRAY = "its name leads to an address that this agent may not send to"
 
@@ -22,9 +23,8 @@ def report(process_ring: None, tmp_path_factory: pytest.TempPathFactory) -> dict
             pytest.fail(f"{lacking}: nobody would notice that this is not tested")
         pytest.skip(lacking)
     folder = tmp_path_factory.mktemp("astray")
-    ended = subprocess.run(
-        [*OWN, sys.executable, str(PROGRAM), str(folder)], capture_output=True, text=True, timeout=300, check=False
-    )
+    command = [*OWN, sys.executable, "-m", "tests.agent_image.security.astray", str(folder)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=ceiling(), check=False)
     assert ended.returncode == 0, ended.stderr
     found: dict[str, Any] = json.loads(ended.stdout)
     return found

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from tests.support.waiting import within
 
 from fleetwright_a2a.extensions import COST, TRUNCATED
 from fleetwright_agent.protocol.frames import CompactionEnd, Frame, TurnDone, TurnRequest
@@ -135,7 +136,7 @@ async def test_status_page_reports_the_tools_of_each_server(open_door: Open, mou
     async with door.ops() as ops:
 
         async def told() -> dict[str, Any]:
-            async with asyncio.timeout(100):
+            async with within("the status lists an MCP server"):
                 while not (servers := (await ops.get("/status")).json()["mcpServers"]):  # noqa: ASYNC110 - from outside
                     await asyncio.sleep(0.01)
             (one,) = servers
@@ -192,7 +193,7 @@ async def test_damaged_conversations_fail_readiness_until_repaired(open_door: Op
         ready = await ops.get("/readyz")
         assert (ready.status_code, "conversations.db in the memory volume" in ready.text) == (503, True)
         database.rename(database.with_name("kept-aside"))
-        async with asyncio.timeout(100):
+        async with within("the agent is ready"):
             while (await ops.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - it asks from outside
                 await asyncio.sleep(0.02)
 
@@ -237,7 +238,7 @@ async def test_unstorable_end_is_stored_once_the_log_recovers(open_door: Open) -
     task = await door.say("hello")
     assert (await door.get(task["id"]))["status"]["state"] == "TASK_STATE_FAILED"
     log.full = False
-    async with asyncio.timeout(100):
+    async with within("no task runs"):
         while await log.busy():  # noqa: ASYNC110 - it asks from outside
             await asyncio.sleep(0.01)
     kept = await door.get(task["id"])

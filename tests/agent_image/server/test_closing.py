@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from a2a.types.a2a_pb2 import TaskState
+from tests.support.waiting import within
 
 from fleetwright_a2a.task_events import Event, status_event
 from fleetwright_agent.app import create_app
@@ -123,7 +124,7 @@ async def close_with_a_late_run(mounted: Any, begun: asyncio.Event, **parts: Any
     app = create_app(mounted.config(), layout=mounted.layout, log=log, storage=memory_storage(), **parts)
     await app.start()
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}
-    async with asyncio.timeout(30):
+    async with within("the application closes, and the next process ends the task"):
         async with client(app) as http:
             sending = asyncio.create_task(http.post("/a2a/message:send", json={"message": message}))
             await log.accepting.wait()

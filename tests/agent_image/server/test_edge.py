@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from tests.support.waiting import within
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.http.timeouts import TimeoutProtocol
@@ -292,7 +293,7 @@ async def test_concurrency_limits_apply_per_caller(open_door: Open, mounted: Any
             third = await http.post("/a2a", content=follow)
             assert third.status_code == 429
             assert "2 streams open" in third.json()["error"]["message"]
-        async with asyncio.timeout(100), http.stream("POST", "/a2a", content=follow) as again:
+        async with within("a further stream opens"), http.stream("POST", "/a2a", content=follow) as again:
             assert again.status_code == 200
         ended.set()
         for task in tasks:
@@ -310,7 +311,7 @@ async def test_task_retention_follows_the_configuration(open_door: Open, mounted
     await asyncio.sleep(0.1)
     assert "result" in await door.call("GetTask", {"id": task})
     later = 11000.0
-    async with asyncio.timeout(100):
+    async with within("the old task is deleted"):
         while "result" in (answer := await door.call("GetTask", {"id": task})):
             # A round of maintenance that has begun before the jump of the clock sets the time of the next one after it.
             later += 2000.0
@@ -359,7 +360,7 @@ async def test_r9_header_timeout_closes_the_connection(open_door: Open, sent: by
     host, port = door.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(sent)
-    async with asyncio.timeout(15):
+    async with within("the server closes the connection"):
         await reader.read()  # The read ends because the server closes. A server that waits would cause a timeout.
     writer.close()
 
@@ -371,7 +372,7 @@ async def test_r9_header_timeout_includes_empty_lines_after_a_response(open_door
     writer.write(b"GET /.well-known/agent.json HTTP/1.1\r\nHost: x\r\n\r\n")
     await reader.readuntil(b"}]}")
     writer.write(b"\r\n")
-    async with asyncio.timeout(15):
+    async with within("the server closes the connection"):
         await reader.read()  # Ends because the server closes.
     writer.close()
 
@@ -450,7 +451,7 @@ async def test_r9_body_timeout_closes_unauthenticated_connections(open_door: Ope
                     await asyncio.sleep(0.02)
 
         dripping = asyncio.create_task(drips())
-        async with asyncio.timeout(60):
+        async with within("the server closes the connection"):
             with contextlib.suppress(ConnectionResetError):
                 while block := await loop.sock_recv(stranger, 65536):
                     answer += block
@@ -499,7 +500,7 @@ async def test_trailers_within_the_limit_are_ignored(open_door: Open) -> None:
     framed = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks)
     for _ in range(2):
         writer.write(head.removesuffix(b"\r\n") + known + framed + b"0\r\nX-Checksum: " + b"y" * 1000 + b"\r\n\r\n")
-        async with asyncio.timeout(100):
+        async with within("the response arrives"):
             answered = (await reader.readuntil(b"\r\n\r\n")).lower()
             length = int(answered.partition(b"content-length: ")[2].partition(b"\r\n")[0])
             answer = await reader.readexactly(length)

@@ -15,6 +15,7 @@ from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 from a2a.types import Part
 from a2a.types.a2a_pb2 import Message, Role, Task, TaskState, TaskStatus
+from tests.support.waiting import await_until, within
 
 from fleetwright_a2a.task_events import Event, status_event
 from fleetwright_agent.protocol.frames import Frame, Text, TurnDone, TurnRequest
@@ -91,7 +92,7 @@ async def test_r3_locked_task_log_is_waited_for(open_door: Open, mounted: Any) -
         await refused.aclose()
         holder.execute("COMMIT")
         holder.close()
-        async with asyncio.timeout(60):
+        async with within("the agent is ready"):
             while (await ops.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - it asks from outside
                 await asyncio.sleep(0.05)
     assert await door.get(task["id"]) == task
@@ -156,7 +157,7 @@ async def test_r3_damaged_log_moved_away_needs_no_restart(open_door: Open, mount
     async with door.ops() as ops:
         assert "is damaged and was kept as" in (await ops.get("/readyz")).text
         next(path.parent.glob("tasks.db.damaged-*")).unlink()
-        async with asyncio.timeout(100):
+        async with within("the agent is ready"):
             while (await ops.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - it asks from outside
                 await asyncio.sleep(0.02)
     assert (await door.say("hello"))["status"]["state"] == "TASK_STATE_COMPLETED"
@@ -168,12 +169,12 @@ async def test_r3_transient_read_failure_of_the_log_needs_no_restart(open_door: 
     failing = True
     await log._read(lambda c: c.set_progress_handler(lambda: failing, 1))
     async with door.ops() as ops:
-        async with asyncio.timeout(100):
+        async with within("the agent says that a file cannot be read"):
             while "cannot be read" not in (await ops.get("/readyz")).text:  # noqa: ASYNC110 - it asks from outside
                 await asyncio.sleep(0.02)
         await asyncio.sleep(0.1)
         failing = False
-        async with asyncio.timeout(100):
+        async with within("the agent is ready"):
             while (await ops.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - it asks from outside
                 await asyncio.sleep(0.02)
     assert (await door.say("hello"))["status"]["state"] == "TASK_STATE_COMPLETED"
@@ -250,7 +251,7 @@ async def test_r9_slow_reader_gets_every_event_and_delays_no_other(open_door: Op
         await asyncio.sleep(0.002)
     quick = await door.say("quick")
     assert quick["status"]["state"] == "TASK_STATE_COMPLETED"
-    async with asyncio.timeout(100):
+    async with within("the whole response arrives"):
         while not heard.endswith(b"0\r\n\r\n"):
             heard += await loop.sock_recv(narrow, 65536)
     narrow.close()
@@ -290,15 +291,13 @@ async def test_r9_vanishing_readers_leak_nothing_and_tasks_continue(
         reader.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         reader.close()
     working = {"pageSize": 100, "status": "TASK_STATE_WORKING"}
-    async with asyncio.timeout(100):
+    async with within("ninety-one tasks run"):
         # Some tasks were accepted, but had not started when their readers left.
         while len(tasks := (await door.call("ListTasks", working))["result"]["tasks"]) < 91:  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.05)
     for task in tasks:
         await door.call("CancelTask", {"id": task["id"]})
-    async with asyncio.timeout(100):
-        while len(asyncio.all_tasks()) > before + 2:  # noqa: ASYNC110 - tasks tell nobody that they are gone
-            await asyncio.sleep(0.05)
+    await await_until(lambda: len(asyncio.all_tasks()) <= before + 2, "the tasks of the readers end")
 
 
 class Torn(MemoryTaskLog):
@@ -328,7 +327,7 @@ async def test_already_stored_end_does_not_block_other_ends(open_door: Open) -> 
     tasks = [await door.say(f"hello {number}") for number in range(4)]
     assert {task["status"]["state"] for task in tasks} == {"TASK_STATE_FAILED"}
     looks = log.looks
-    async with asyncio.timeout(100):
+    async with within("no task runs after two more looks at the log"):
         while log.looks <= looks + 1 or await log.busy():  # noqa: ASYNC110 - a log tells nobody
             await asyncio.sleep(0.02)
     kept = [await log.find("client:default", task["id"]) for task in tasks]

@@ -22,6 +22,7 @@ from a2a.types import (
     TaskStatusUpdateEvent,
 )
 from tests.support.agent.executors import ScriptedExecutor, reply_with_greeting
+from tests.support.waiting import within
 
 from fleetwright_api.spec.agent import parse_agent
 from fleetwright_operator.build.card import agent_card
@@ -92,7 +93,7 @@ async def test_sdk_executor_stream_opens_before_the_first_event(open_door: Open)
 
     door = await open_door(executor=ScriptedExecutor(waits))
     body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": _said("Ida")}}
-    async with asyncio.timeout(100), door.http() as http, http.stream("POST", "/a2a", json=body) as response:
+    async with within("the stream ends"), door.http() as http, http.stream("POST", "/a2a", json=body) as response:
         assert response.status_code == 200
         assert response.headers["content-type"].startswith("text/event-stream")
         assert response.headers["cache-control"] == "no-cache, no-store"
@@ -118,7 +119,7 @@ async def test_sdk_executor_message_reply_after_a_wait_is_the_only_event(
     await door.call("SendMessage", {"message": _said("Ida"), "configuration": {"returnImmediately": True}})
     second = {**_said("Max"), "messageId": "second"}
     body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": second}}
-    async with asyncio.timeout(100), door.http() as http, http.stream("POST", "/a2a", json=body) as response:
+    async with within("the stream ends"), door.http() as http, http.stream("POST", "/a2a", json=body) as response:
         (waiting,) = (await door.call("ListTasks", {"status": "TASK_STATE_SUBMITTED", "pageSize": 1}))["result"][
             "tasks"
         ]
@@ -144,7 +145,7 @@ async def test_sdk_executor_stream_slot_is_freed_on_early_disconnect(
         async with door.http() as http, http.stream("POST", "/a2a", json=body) as response:
             return int(response.status_code)
 
-    async with asyncio.timeout(100):
+    async with within("the second stream opens"):
         assert await opened("first") == 200
         while await opened("second") != 200:  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.05)
@@ -152,7 +153,7 @@ async def test_sdk_executor_stream_slot_is_freed_on_early_disconnect(
 
 async def test_sdk_executor_repeated_message_streams_its_question(open_door: Open) -> None:
     door = await open_door(executor=ScriptedExecutor(asks))
-    async with asyncio.timeout(100), door.client() as client:
+    async with within("both messages are answered"), door.client() as client:
         first = [event async for event in client.send_message(_request("A table, please."))]
         again = [event async for event in client.send_message(_request("A table, please."))]
     (task,) = again

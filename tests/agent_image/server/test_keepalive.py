@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
+from tests.support.waiting import within
 
 from fleetwright_a2a.bindings.streams import KEEPALIVE_SECONDS
 from fleetwright_agent.protocol.frames import Frame, Text, TurnRequest
@@ -48,7 +49,7 @@ async def comments(door: Any, path: str, version: str, body: dict[str, Any], *, 
     """Read the stream until two comments follow the given event."""
     headers = {"A2A-Version": version}
     async with (
-        asyncio.timeout(100),
+        within("the stream ends"),
         door.http() as http,
         http.stream("POST", path, json=body, headers=headers) as response,
     ):

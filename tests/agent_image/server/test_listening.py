@@ -4,6 +4,7 @@ import contextlib
 import socket
 
 import pytest
+from tests.support.machine import ceiling
 
 from fleetwright_agent.config.mounted_files import ConfigurationError
 from fleetwright_agent.process.sockets import EVERY, listen
@@ -24,7 +25,7 @@ def family(address: str) -> socket.AddressFamily:
 
 
 def opens(address: str, port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection((address, port), timeout=5):
+    with contextlib.suppress(OSError), socket.create_connection((address, port), timeout=ceiling()):
         return True
     return False
 

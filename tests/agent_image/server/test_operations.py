@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from a2a.types.a2a_pb2 import SendMessageRequest, TaskState
+from tests.support.waiting import await_until, within
 
 from fleetwright_a2a.extensions import CALL_PATH
 from fleetwright_agent.protocol.frames import Frame, Text, ToolEnd, ToolStart, TurnDone, TurnFailed, TurnRequest, Usage
@@ -135,7 +136,7 @@ async def test_cancel_task_ends_once_with_cost_and_is_not_repeatable(open_door: 
     task = await door.say("go", now=True)
     await door.until(task["id"], "TASK_STATE_WORKING")
     # The task is in this state before its turn runs.
-    async with asyncio.timeout(100):
+    async with within("the turn begins"):
         await begun.wait()
     ended = (await door.call("CancelTask", {"id": task["id"]}))["result"]
     assert ended["status"]["state"] == "TASK_STATE_CANCELED"
@@ -179,7 +180,7 @@ async def test_subscribe_sends_the_task_and_then_only_later_events(open_door: Op
 
     door = await open_door(script)
     task = await door.say("go", now=True)
-    async with asyncio.timeout(100):
+    async with within("the task shows an artifact"):
         while "artifacts" not in await door.get(task["id"]):  # noqa: ASYNC110 - it asks from outside
             await asyncio.sleep(0.01)
     texts = []
@@ -275,9 +276,7 @@ async def test_tasks_are_invisible_to_other_callers(open_door: Open) -> None:
     listed = (await door.call("ListTasks", {}, owner="client:other"))["result"]
     assert listed["tasks"] == []
     await door.say("mine", now=True, contextId="shared", owner="client:other")
-    async with asyncio.timeout(100):
-        while len(door.turn.requests) < 2:  # noqa: ASYNC110 - a turn has no event for its start
-            await asyncio.sleep(0.01)
+    await await_until(lambda: len(door.turn.requests) >= 2, "two turns begin")
     assert {request.owner for request in door.turn.requests} == {"client:default", "client:other"}
 
 

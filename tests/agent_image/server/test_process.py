@@ -21,6 +21,8 @@ from e2e.cluster.ports import free_ports
 from tests.agent_image.plain import NO_TLS
 from tests.support.agent import steered_agent
 from tests.support.agent.preloaded import STEERED_AGENT, ForkedProcess, Preloaded
+from tests.support.machine import ceiling
+from tests.support.waiting import await_until, within
 
 from fleetwright_agent.__main__ import last_words
 
@@ -57,7 +59,7 @@ class Agent:
 
     async def reason(self) -> str:
         """Return the reason from `/readyz`, once the agent reports one."""
-        async with asyncio.timeout(90):
+        async with within("the agent says why it is not ready"):
             while True:
                 with suppress(httpx.TransportError):
                     answer = await self.ops.get("/readyz")
@@ -66,7 +68,7 @@ class Agent:
                 await asyncio.sleep(0.02)
 
     async def ready(self) -> None:
-        async with asyncio.timeout(90):
+        async with within("the agent is ready"):
             while True:
                 try:
                     if (await self.ops.get("/readyz")).status_code == 200:
@@ -112,8 +114,8 @@ def start(preloaded: Preloaded, mounted: Any) -> Start:
         urls = [f"http://127.0.0.1:{port}" for port in ports]
         try:
             async with (
-                httpx.AsyncClient(verify=NO_TLS, base_url=urls[0], headers=HEADERS, timeout=60) as a2a,
-                httpx.AsyncClient(verify=NO_TLS, base_url=urls[1], timeout=60) as ops,
+                httpx.AsyncClient(verify=NO_TLS, base_url=urls[0], headers=HEADERS, timeout=ceiling()) as a2a,
+                httpx.AsyncClient(verify=NO_TLS, base_url=urls[1], timeout=ceiling()) as ops,
             ):
                 agent = Agent(process, a2a, ops)
                 if ready:
@@ -131,7 +133,7 @@ async def test_r2_kill_loses_nothing_and_runs_nothing_twice(start: Start) -> Non
     async with start() as agent:
         done = await agent.say("hello", "finished")
         running = [await agent.say("hang", f"hanging {n}", now=True, contextId=f"c{n}") for n in range(10)]
-        async with asyncio.timeout(90):
+        async with within("four tasks show artifacts"):
             for task in running[:4]:
                 while "artifacts" not in (await agent.call("GetTask", {"id": task["id"]}))["result"]:  # noqa: ASYNC110 - it asks from outside
                     await asyncio.sleep(0.02)
@@ -194,7 +196,7 @@ async def test_shutdown_drains_short_work_and_ends_long_work(start: Start, mount
         assert (await agent.ops.get("/healthz")).status_code == 200
         refused = await agent.a2a.post("/a2a", json=_send("late"))
         assert (refused.status_code, refused.headers["fleetwright-not-accepted"]) == (503, "true")
-        async with asyncio.timeout(60):
+        async with within("the streams and the process end"):
             await asyncio.gather(*readers)
             assert await agent.process.wait() == 0
     ends = {text: events[-1]["statusUpdate"]["status"] for text, events in streams.items()}
@@ -215,11 +217,9 @@ async def test_r14_shutdown_sends_the_end_to_fifty_readers(start: Start) -> None
                 last[number] = event
 
         readers = [asyncio.ensure_future(read(number)) for number in range(50)]
-        async with asyncio.timeout(90):
-            while begun < 50:  # noqa: ASYNC110 - the readers tell it by counting
-                await asyncio.sleep(0.02)
+        await await_until(lambda: begun >= 50, "fifty streams begin")
         agent.process.terminate()
-        async with asyncio.timeout(90):
+        async with within("the streams and the process end"):
             await asyncio.gather(*readers)
             assert await agent.process.wait() == 0
     states = {event["statusUpdate"]["status"]["state"] for event in last.values()}
@@ -247,7 +247,7 @@ async def test_second_sigterm_stops_at_once_and_fails_the_task(start: Start) -> 
         agent.process.terminate()
         await asyncio.sleep(0.1)
         agent.process.terminate()
-        async with asyncio.timeout(60):
+        async with within("the process ends"):
             assert await agent.process.wait() == 0
     async with start() as agent:
         ended = (await agent.call("GetTask", {"id": task["id"]}))["result"]
@@ -328,8 +328,8 @@ async def test_serve_listens_on_both_ip_families_on_both_ports(mounted: Any, add
     )
     try:
         async with (
-            httpx.AsyncClient(verify=NO_TLS, base_url=f"http://{address}:{ports[0]}", timeout=60) as a2a,
-            httpx.AsyncClient(verify=NO_TLS, base_url=f"http://{address}:{ports[1]}", timeout=60) as ops,
+            httpx.AsyncClient(verify=NO_TLS, base_url=f"http://{address}:{ports[0]}", timeout=ceiling()) as a2a,
+            httpx.AsyncClient(verify=NO_TLS, base_url=f"http://{address}:{ports[1]}", timeout=ceiling()) as ops,
         ):
             await Agent(process, a2a, ops).ready()
             assert (await a2a.get("/.well-known/agent-card.json")).status_code == 200
@@ -361,7 +361,7 @@ async def test_ready_agent_has_not_imported_the_agent_loop(mounted: Any) -> None
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
-    async with httpx.AsyncClient(verify=NO_TLS, base_url=f"http://127.0.0.1:{ports[1]}", timeout=60) as ops:
+    async with httpx.AsyncClient(verify=NO_TLS, base_url=f"http://127.0.0.1:{ports[1]}", timeout=ceiling()) as ops:
         agent = Agent(process, ops, ops)
         reading = asyncio.ensure_future(process.communicate())
         await agent.ready()
@@ -393,10 +393,10 @@ async def test_woken_agent_imports_its_turn_before_it_is_ready(mounted: Any) -> 
     )
     assert process.stderr is not None
     try:
-        async with asyncio.timeout(90):
+        async with within("the process imports the agent loop"):
             while not (line := await process.stderr.readline()).endswith(b" langchain.agents\n"):
                 assert line, "the process has exited"
-        async with httpx.AsyncClient(verify=NO_TLS, base_url=f"http://127.0.0.1:{ports[1]}", timeout=60) as ops:
+        async with httpx.AsyncClient(verify=NO_TLS, base_url=f"http://127.0.0.1:{ports[1]}", timeout=ceiling()) as ops:
             assert (await ops.get("/readyz")).status_code == 503
     finally:
         process.kill()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from a2a.types.a2a_pb2 import Artifact, Message, Part, Role, Task, TaskArtifactUpdateEvent, TaskState, TaskStatus
 from prometheus_client import CollectorRegistry
+from tests.support.waiting import await_until, within
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.task_events import Event, agent_message, fold, status_event
@@ -116,7 +117,7 @@ async def test_task_runner_abandons_work_that_ignores_cancellation() -> None:
     await asyncio.sleep(0)
     runs.stop(live, CANCELED)
     try:
-        async with asyncio.timeout(100):
+        async with within("the task rests"):
             task = await live.rested()
         assert task.status.state == TaskState.TASK_STATE_CANCELED
     finally:
@@ -239,7 +240,7 @@ async def test_active_tasks_release_readers_of_waiting_tasks() -> None:
     await asyncio.sleep(0.01)
     assert not listening.done()
     tasks.let_go()
-    async with asyncio.timeout(100):
+    async with within("the reader ends"):
         await listening
         assert [event async for event in live.read()] == heard, "a new reader gets all events without waiting"
     assert len(heard) == 1
@@ -277,7 +278,7 @@ async def test_task_runner_abandoned_work_does_not_block_its_context() -> None:
     await asyncio.sleep(0.01)
     runs.stop(first, CANCELED)
     try:
-        async with asyncio.timeout(100):
+        async with within("the second task rests"):
             assert (await second.rested()).status.state == COMPLETED
     finally:
         stubborn.released = True
@@ -407,9 +408,7 @@ async def test_waiting_tasks_leave_no_asyncio_tasks(open_door: Open) -> None:
     before = len(asyncio.all_tasks())
     for _ in range(20):
         await door.say("book it")
-    async with asyncio.timeout(100):
-        while len(asyncio.all_tasks()) > before:  # noqa: ASYNC110 - tasks tell nobody that they are gone
-            await asyncio.sleep(0.05)
+    await await_until(lambda: len(asyncio.all_tasks()) <= before, "the asyncio tasks of the readers end")
 
 
 async def test_stream_of_an_answer_begins_with_the_working_task(
@@ -530,7 +529,7 @@ async def test_task_runner_drain_leaves_work_unless_it_is_cancelled(last: str, l
     if last == "stop":
         await runs.cancel(live)
     try:
-        async with asyncio.timeout(100):
+        async with within("the task rests and the agent is drained"):
             task = await live.rested()
             await draining
     finally:

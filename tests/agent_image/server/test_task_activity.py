@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from tests.support.waiting import within
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.process.retention_schedule import RetainedData, next_deletion
@@ -39,7 +40,7 @@ async def activity(door: Any) -> dict[str, Any]:
 
 
 async def eventually(door: Any, **expected: Any) -> None:
-    async with asyncio.timeout(100):
+    async with within("the status shows the expected activity"):
         while not expected.items() <= (await activity(door)).items():  # noqa: ASYNC110 - it asks from outside
             await asyncio.sleep(0.01)
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from tests.support.waiting import await_until
 
 from fleetwright_agent.config.callers import person
 from fleetwright_agent.config.server import Limits
@@ -47,10 +48,9 @@ def limited(mounted: Any, documents: Any) -> Callable[[int], None]:
     return limit
 
 
-async def until(check: Callable[[], bool]) -> None:
-    async with asyncio.timeout(100):
-        while not check():  # noqa: ASYNC110 - the turns tell nobody
-            await asyncio.sleep(0.01)
+async def await_begun(gates: Any, *names: str) -> None:
+    """Wait until exactly these turns have begun, in this order."""
+    await await_until(lambda: gates.begun == [*names], f"the turns {names} begin in order", shown=lambda: gates.begun)
 
 
 async def counts(door: Any) -> tuple[int, int]:
@@ -70,7 +70,7 @@ async def test_tasks_beyond_the_limit_run_in_order_of_acceptance(open_door: Open
     gates = Gates()
     door = await open_door(gates)
     tasks = [await door.say(text, now=True) for text in "abcd"]
-    await until(lambda: gates.begun == ["a", "b"])
+    await await_begun(gates, "a", "b")
     assert await counts(door) == (2, 2)
     assert await current_task(door) == tasks[0]["id"]
     async with door.ops() as ops:
@@ -78,10 +78,10 @@ async def test_tasks_beyond_the_limit_run_in_order_of_acceptance(open_door: Open
     assert 'fleetwright_turns{phase="running"} 2.0' in text
     assert 'fleetwright_turns{phase="waiting"} 2.0' in text
     gates.open("b")
-    await until(lambda: gates.begun == ["a", "b", "c"])
+    await await_begun(gates, "a", "b", "c")
     gates.open("a")
     await door.until(tasks[0]["id"], "TASK_STATE_COMPLETED")
-    await until(lambda: gates.begun == ["a", "b", "c", "d"])
+    await await_begun(gates, "a", "b", "c", "d")
     assert await current_task(door) == tasks[2]["id"], "a task whose turn has not begun is not the current one"
     for each in "cd":
         gates.open(each)
@@ -95,7 +95,7 @@ async def test_default_limit_is_four_turns(open_door: Open) -> None:
     door = await open_door(gates)
     for text in "abcde":
         await door.say(text, now=True)
-    await until(lambda: len(gates.begun) == 4)
+    await await_until(lambda: len(gates.begun) == 4, "the turns begin in this order", shown=lambda: gates.begun)
     assert await counts(door) == (4, 1)
 
 
@@ -146,7 +146,7 @@ async def test_answered_task_waits_for_its_turn_as_working(open_door: Open, limi
     asked = await door.say("ask")
     assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
     await door.say("a", now=True)
-    await until(lambda: gates.begun == ["ask", "a"])
+    await await_begun(gates, "ask", "a")
     await door.say("this one", now=True, taskId=asked["id"])
     task = await door.get(asked["id"])
     assert task["status"]["state"] == "TASK_STATE_WORKING"
@@ -175,10 +175,10 @@ async def test_waiting_task_of_a_busy_conversation_is_overtaken(open_door: Open,
     door = await open_door(gates)
     for text, context in (("a", "talk"), ("b", "talk"), ("c", "other")):
         await door.say(text, now=True, contextId=context)
-    await until(lambda: gates.begun == ["a", "c"])
+    await await_begun(gates, "a", "c")
     for text in "abc":
         gates.open(text)
-    await until(lambda: gates.begun == ["a", "c", "b"])
+    await await_begun(gates, "a", "c", "b")
 
 
 class Scene:
@@ -234,7 +234,7 @@ async def test_turn_queue_reports_positions_only_while_awaited() -> None:
     assert scene.told == [("c", 2)]
     scene.leave("a")
     assert scene.granted() == "ab"
-    await until(lambda: scene.told == [("c", 2), ("c", 1)])
+    await await_until(lambda: scene.told == [("c", 2), ("c", 1)], "c learns its places", shown=lambda: scene.told)
     scene.leave("b")
     await awaited
     assert (scene.queue.running, scene.queue.waiting, scene.tickets["c"].position) == (1, 0, 0)
@@ -288,7 +288,9 @@ async def test_turn_queue_reports_the_position_among_all_priorities() -> None:
     }
     waits = [asyncio.create_task(ticket.turn()) for ticket in scene.tickets.values()]
     await asyncio.sleep(0.3)
-    await until(lambda: sorted(scene.told)[-1:] == [("n2", 2)])  # A turn that overtakes it moves it back.
+    await await_until(
+        lambda: sorted(scene.told)[-1:] == [("n2", 2)], "the waiting tasks learn their places", shown=lambda: scene.told
+    )  # A turn that overtakes it moves it back.
     for wait in waits:
         wait.cancel()
 

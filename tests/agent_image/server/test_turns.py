@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from tests.support.machine import ceiling
 
 from fleetwright_agent.server.executors.turn_loader import TurnLoader
 
@@ -15,7 +16,7 @@ async def test_turn_loader_survives_a_cancelled_first_caller(scripted: Callable[
     built, go = [], threading.Event()
 
     def build() -> Any:
-        go.wait(5)
+        go.wait(ceiling())
         built.append(scripted(None))
         return built[-1]
 

@@ -11,6 +11,8 @@ import pytest
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
+from tests.support.machine import ceiling
+from tests.support.waiting import within
 
 from fleetwright_agent.server.executors.port import Emit, TaskJob, TaskWork
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
@@ -40,7 +42,7 @@ class Asks(AgentExecutor):
 
 
 def damage(mounted: Any, task: dict[str, Any], change: str) -> None:
-    with closing(sqlite3.connect(mounted.layout.memory / "tasks.db", timeout=100)) as connection:
+    with closing(sqlite3.connect(mounted.layout.memory / "tasks.db", timeout=ceiling())) as connection:
         assert connection.execute(f"UPDATE tasks SET {change} WHERE id = ?", (task["id"],)).rowcount == 1
         connection.commit()
 
@@ -59,7 +61,7 @@ async def set_aside(door: Any) -> int | None:
 
 
 def evidence(mounted: Any) -> list[tuple[str, str, str, bytes]]:
-    with closing(sqlite3.connect(mounted.layout.memory / "tasks.db", timeout=100)) as connection:
+    with closing(sqlite3.connect(mounted.layout.memory / "tasks.db", timeout=ceiling())) as connection:
         return connection.execute("SELECT owner, task, kind, payload FROM damaged ORDER BY n, seq").fetchall()
 
 
@@ -112,7 +114,7 @@ async def test_unreadable_expired_approval_ends_at_the_next_sweep(open_door: Ope
     door = await open_door(executor=Asks(), retry_seconds=0.02)
     task = await door.say("wait")
     damage(mounted, task, "snapshot = x'ff01', expires_ns = 1")
-    async with asyncio.timeout(100):
+    async with within("the lost task is counted"):
         while await metric(door, "tasks_lost_total") == 0:  # noqa: ASYNC110 - it asks from outside
             await asyncio.sleep(0.02)
     await asyncio.sleep(0.1)
@@ -223,7 +225,7 @@ async def test_maintenance_continues_after_an_unexpected_error(
 ) -> None:
     log = Breaks()
     door = await open_door(executor=Asks(), log=log, retry_seconds=0.02)
-    async with asyncio.timeout(100):
+    async with within("three rounds of maintenance fail"):
         while await metric(door, "upkeep_failures_total") < 3:  # noqa: ASYNC110 - it asks from outside
             await asyncio.sleep(0.02)
     await serves(door)

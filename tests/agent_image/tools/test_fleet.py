@@ -17,6 +17,7 @@ from tests.support.agent.fleet import (
     open_log_with_delegation,
     serve_cook,
 )
+from tests.support.waiting import within
 
 from fleetwright_a2a.authentication import Delegation
 from fleetwright_agent.config.layout import Layout
@@ -256,7 +257,7 @@ TURN = TurnRequest("client:a", "c1", "t2", "x")
 
 async def settled(fleet):
     """Wait until the task of the agent is done, and return the results."""
-    async with asyncio.timeout(100):
+    async with within("the background task is finished"):
         while not (found := await fleet.background.finished(TURN)):  # noqa: ASYNC110 - it asks from outside
             await asyncio.sleep(0.01)
     return found

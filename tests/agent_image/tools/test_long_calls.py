@@ -15,6 +15,7 @@ import pytest
 from a2a.types.a2a_pb2 import Task
 from tests.agent_image.call_records import call_records
 from tests.support.agent.fleet import CARD, COMPLETED, FOUND, build_context
+from tests.support.waiting import within
 
 from fleetwright_a2a.authentication import Delegation
 from fleetwright_a2a.extensions import ASK
@@ -183,7 +184,7 @@ def call(task: str = "t1", **arguments: str) -> ToolCall:
 async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     made = Desk(tmp_path)
     await made.begin_task()
-    async with asyncio.timeout(100), made.client:
+    async with within("the calls of the test end"), made.client:
         yield made
 
 

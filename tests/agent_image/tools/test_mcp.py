@@ -9,6 +9,7 @@ import pytest
 from e2e.cluster.ports import free_port
 from mcp import types
 from tests.support.agent.mcp_tools import ToolServer, serve_tools
+from tests.support.waiting import within
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer
@@ -116,7 +117,7 @@ async def test_mcp_cancelled_call_is_reported_to_the_server():
         calling = asyncio.create_task(tool.run(CALL))
         await tools.waiting.wait()
         calling.cancel()
-        async with asyncio.timeout(100):
+        async with within("the client cancels the call"):
             await tools.cancelled.wait()
         assert await _names(connection) == ["s__wait"]
 

@@ -17,6 +17,7 @@ from mcp import types
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from tests.support.waiting import within
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer
@@ -338,7 +339,7 @@ async def test_r6_sse_transport_works_and_its_end_fails_its_calls(tmp_path):
 
 
 async def _eventually(connection):
-    async with asyncio.timeout(100):
+    async with within("the server lists its tools"):
         while True:
             try:
                 return await connection.tools()

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from a2a.types import Artifact, Part, StreamResponse, Task, TaskArtifactUpdateEvent
 from tests.agent_image.call_records import call_records
+from tests.support.waiting import within
 
 from fleetwright_a2a.extensions import ASK, CALL_PATH, COST, TOOL_CALL
 from fleetwright_a2a.outbound.bounded_responses import BoundedTransport
@@ -369,7 +370,7 @@ async def test_peer_questions_keep_one_per_context_until_turn_end(tmp_path):
         await tool.run(_call("something", [], context="c2", task="t3"))
         cook.calls.over("client:a", "t1")
         open_, gone = "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_CANCELED"
-        async with asyncio.timeout(100):
+        async with within("the tasks have the expected states"):
             while [await cook.state(n) for n in range(4)] != [gone, gone, open_, open_]:  # noqa: ASYNC110 - from outside
                 await asyncio.sleep(0.01)
         cook.calls.over("client:a", "t2")

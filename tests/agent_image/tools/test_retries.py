@@ -8,6 +8,7 @@ import httpx
 import pytest
 from tests.agent_image.call_records import call_records
 from tests.support.agent.fleet import CARD, COMPLETED, FOUND, build_context
+from tests.support.waiting import within
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
@@ -184,7 +185,7 @@ async def test_cancelled_turn_ends_the_wait(tmp_path):
 
     kitchen = Kitchen(refusal(503))
     running = asyncio.create_task((await peer_tool(kitchen, tmp_path, sleep)).run(call()))
-    async with asyncio.timeout(100):
+    async with within("the call waits"):
         await waiting.wait()
         running.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -18,7 +18,7 @@ card = json.load(urllib.request.urlopen(urllib.request.Request(f"{url}/.well-kno
 def post(method, params):
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
     headers = {"Content-Type": "application/json", **credential}
-    return urllib.request.urlopen(urllib.request.Request(card["url"], body, headers), timeout=120)
+    return urllib.request.urlopen(urllib.request.Request(card["url"], body, headers))
 
 
 def call(method, params):

@@ -46,7 +46,7 @@ async def refused(call):
 
 
 async def main(url, token, transport, hook):
-    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=120, trust_env=False) as http:
+    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=None, trust_env=False) as http:
         card = await A2ACardResolver(http, url).get_agent_card()
 
         def client(**config):

@@ -67,7 +67,7 @@ def verified(card, verifier):
 async def main(url, token, transport, hook, key_set):
     keys = {key["kid"]: PyJWK(key) for key in json.loads(Path(key_set).read_text())["keys"]}
     verifier = create_signature_verifier(lambda kid, _: keys[kid], ["ES256"])
-    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=120, trust_env=False) as http:
+    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=None, trust_env=False) as http:
         card = await A2ACardResolver(http, url).get_agent_card(signature_verifier=verifier)
 
         def client(**config):

@@ -32,7 +32,7 @@ class Conversation:
 @asynccontextmanager
 async def conversation(url, token, *, streaming):
     headers = {"Authorization": f"Bearer {token}"}
-    async with httpx.AsyncClient(headers=headers, timeout=120, trust_env=False) as http:
+    async with httpx.AsyncClient(headers=headers, timeout=None, trust_env=False) as http:
         factory = ClientFactory(ClientConfig(httpx_client=http, streaming=streaming))
         remote = RemoteA2aAgent(
             name="echo", agent_card=f"{url}/.well-known/agent-card.json", httpx_client=http, a2a_client_factory=factory

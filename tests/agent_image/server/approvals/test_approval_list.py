@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from tests.support.waiting import within
 
 from fleetwright_agent.protocol.frames import Frame, InterruptKind, InterruptRequest, TurnDone, TurnRequest
 
@@ -160,7 +161,7 @@ async def test_long_poll_ends_when_the_agent_drains(open_door: Open, operator_of
     version = (await operator.read()).json()["version"]
     waiting = asyncio.create_task(operator.read(after=version, wait=25))
     await asyncio.sleep(0.2)
-    async with asyncio.timeout(20):
+    async with within("a request that waits for changes ends with the agent"):
         await door.app.drain()
         assert (await waiting).status_code == 200
     later = await operator.read(after=version, wait=25)

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from tests.support.waiting import within
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.protocol.frames import Frame, InterruptKind, InterruptRequest, Text, TurnDone, TurnRequest
@@ -166,7 +167,7 @@ async def test_decision_for_an_earlier_approval_of_the_task_is_refused(
     task = await door.say("charge")
     (first,) = await operator.open()
     assert (await operator.decide(first, reason="more")).json() == {"outcome": "accepted"}
-    async with asyncio.timeout(100):
+    async with within("the turn asks again"):
         while not (second := await operator.open()):  # noqa: ASYNC110 - it asks from outside
             await asyncio.sleep(0.01)
     assert second[0]["ask"] != first["ask"]
@@ -292,7 +293,7 @@ async def test_answer_to_an_approval_needs_the_right_caller(
     assert approval["requestedBy"] == owner
     assert approval["chain"] == ([owner] if owner.startswith("agent:") else [])
     assert (await operator_of(door.url).decide(approval)).status_code == 200
-    async with asyncio.timeout(100):
+    async with within("the task is completed"):
         while (await door.get(task["id"], owner=owner))["status"]["state"] != COMPLETED:  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.01)
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from tests.support.waiting import await_until, within
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.protocol.frames import Frame, InterruptKind, InterruptRequest, Text, TurnRequest
@@ -101,7 +102,7 @@ async def test_two_processes_deny_an_expired_approval_once(open_expiring: Open, 
     first, second = await open_expiring(asking, log=log), await open_expiring(asking, log=log)
     task = await first.say("charge")
     time.now_ns += 61 * SECOND
-    async with asyncio.timeout(60):
+    async with within("the denial is recorded"):
         while not await _answers(log, task):  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.01)
     await asyncio.sleep(0.1)
@@ -122,7 +123,7 @@ async def test_expiry_waits_until_the_agent_is_ready(
     task = await door.say("charge")
     accepted = mounted.layout.callers_file.read_text()
     mounted.layout.callers_file.write_text("{")
-    async with asyncio.timeout(60), door.ops() as ops:
+    async with within("the agent is not ready"), door.ops() as ops:
         while (await ops.get("/readyz")).status_code == 200:  # noqa: ASYNC110 - it asks from outside
             await asyncio.sleep(0.01)
     time.now_ns += 61 * SECOND
@@ -152,7 +153,8 @@ async def test_drain_waits_for_the_run_of_a_denial(open_expiring: Open, asking: 
     door = await open_expiring(asking, log=log)
     tasks = [await door.say("charge") for _ in range(2)]
     time.now_ns += 61 * SECOND
-    await asyncio.wait_for(log.reached.wait(), 60)
+    async with within("the expiry reaches the log"):
+        await log.reached.wait()
     drain = asyncio.create_task(door.app.drain())
     await asyncio.wait({drain}, timeout=0.1)
     assert not drain.done()
@@ -189,9 +191,7 @@ async def test_second_expiry_ends_the_task(open_expiring: Open, time: SetClock, 
     place = QuestionKey("client:default", task["contextId"], "team/cook")
     await storage.questions.put(OpenQuestion(place, "theirs", task["id"]))
     for turns in (1, 2):
-        async with asyncio.timeout(20):
-            while len(door.turn.requests) < turns:  # noqa: ASYNC110 - it looks from outside
-                await asyncio.sleep(0.01)
+        await await_until(lambda least=turns: len(door.turn.requests) >= least, f"turn {turns} begins")
         await door.until(task["id"], INPUT_REQUIRED)
         assert door.turn.released == []
         time.now_ns += 61 * SECOND
@@ -200,9 +200,7 @@ async def test_second_expiry_ends_the_task(open_expiring: Open, time: SetClock, 
     assert message["metadata"]["reason"] == "approval_expired"
     assert "the second approval of this task that has expired" in message["parts"][0]["text"]
     assert [request.reply and request.reply.value for request in door.turn.requests] == [None, DENIAL]
-    async with asyncio.timeout(20):
-        while not door.turn.released:  # noqa: ASYNC110 - it looks from outside
-            await asyncio.sleep(0.01)
+    await await_until(lambda: door.turn.released, "the task is released")
     assert door.turn.released == [task["id"]]
 
 
@@ -212,9 +210,7 @@ async def test_expiry_counts_no_answer_of_a_person(open_expiring: Open, asking: 
     task = await door.say("charge")
     await door.say("no", taskId=task["id"])
     time.now_ns += 61 * SECOND
-    async with asyncio.timeout(20):
-        while len(door.turn.requests) < 3:  # noqa: ASYNC110 - it looks from outside
-            await asyncio.sleep(0.01)
+    await await_until(lambda: len(door.turn.requests) >= 3, "the third turn begins")
     assert door.turn.requests[-1].reply.value == DENIAL
 
 

@@ -5,7 +5,6 @@ import base64
 import itertools
 import json
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -19,6 +18,8 @@ from a2a.types.a2a_pb2 import Artifact, Part, TaskArtifactUpdateEvent, TaskState
 from e2e.cluster.ports import free_ports
 from tests.agent_image.plain import NO_TLS
 from tests.support.agent.preloaded import STEERED_AGENT, ForkedProcess, Preloaded
+from tests.support.machine import ceiling
+from tests.support.waiting import wait_until
 
 from fleetwright_a2a.task_events import Event, agent_message, status_event
 from fleetwright_agent.protocol.termination_reasons import Termination
@@ -146,7 +147,7 @@ class RunningAgent:
 
     def call(self, method: str, params: dict[str, Any], version: str = "1.0", **headers: str) -> dict[str, Any]:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        response = self.http.post("/a2a", json=body, headers={"A2A-Version": version, **headers}, timeout=60)
+        response = self.http.post("/a2a", json=body, headers={"A2A-Version": version, **headers}, timeout=ceiling())
         answer: dict[str, Any] = response.json()
         return answer
 
@@ -203,8 +204,8 @@ def run_agent(preloaded: Preloaded, tmp_path_factory: pytest.TempPathFactory, mo
         urls = [f"http://127.0.0.1:{port}" for port in ports]
         with (
             _receiver() as receiver,
-            httpx.Client(verify=NO_TLS, base_url=urls[0], headers=AUTHORIZED, timeout=60) as http,
-            httpx.Client(verify=NO_TLS, base_url=urls[1], timeout=60) as ops,
+            httpx.Client(verify=NO_TLS, base_url=urls[0], headers=AUTHORIZED, timeout=ceiling()) as http,
+            httpx.Client(verify=NO_TLS, base_url=urls[1], timeout=ceiling()) as ops,
         ):
             push = {"keyFile": "push/keys", "allowedHosts": [{"host": "127.0.0.1", "port": receiver}]}
             layout = mount_below(root, push=push).layout
@@ -229,14 +230,13 @@ def run_agent(preloaded: Preloaded, tmp_path_factory: pytest.TempPathFactory, mo
 
 
 def _await_ready(ops: httpx.Client, process: ForkedProcess) -> None:
-    deadline = time.monotonic() + 150
-    while time.monotonic() < deadline:
-        with suppress(httpx.TransportError):
-            if ops.get("/readyz").status_code == 200:
-                return
+    def is_ready() -> bool:
         assert process.poll() is None, "the agent process exited"
-        time.sleep(0.02)
-    raise AssertionError("the agent does not become ready")
+        with suppress(httpx.TransportError):
+            return ops.get("/readyz").status_code == 200
+        return False
+
+    wait_until(is_ready, "the agent is ready")
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.agent.executors import ScriptedExecutor, reply_with_greeting
+from tests.support.waiting import await_until, within
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.extensions import KAGENT_HITL
@@ -35,7 +36,7 @@ async def endless(request: TurnRequest) -> AsyncIterator[Frame]:
 
 async def at_work(caller: Any, task_id: str) -> None:
     """Wait until the task runs and has produced output."""
-    async with asyncio.timeout(100):
+    async with within("the task shows an artifact"):
         shown: dict[str, Any] = {}
         while "artifacts" not in shown:
             await asyncio.sleep(0.01)
@@ -198,9 +199,7 @@ async def test_v01_repeated_answer_is_recognised_at_the_task_limit(
         await caller.call("tasks/send", send("a", "begin"))
         await caller.call("tasks/send", send("a", "yes"), request_id="r-1")
         working = asyncio.create_task(caller.call("tasks/send", send("b", "work")))
-        async with asyncio.timeout(100):
-            while len(executor.jobs) < 3:  # noqa: ASYNC110 - an executor tells nobody that it was asked
-                await asyncio.sleep(0.01)
+        await await_until(lambda: len(executor.jobs) >= 3, "the executor gets three jobs")
         again = (await caller.call("tasks/send", send("a", "yes"), request_id="r-1"))["result"]
         assert again["status"]["state"] == "input-required"
         await caller.call("tasks/cancel", {"id": "b"})
@@ -352,7 +351,7 @@ async def test_v01_resubscribe_to_a_waiting_task_ends_at_once(open_door: Open, r
         yield InterruptRequest(InterruptKind.QUESTION, "Sure?", {"question": "Sure?"}, identity="1", tool="ask_human")
 
     door = await open_door(script)
-    async with raw(door) as caller, asyncio.timeout(30):
+    async with raw(door) as caller, within("the stream of a task that asks ends"):
         await caller.call("tasks/send", send("a"))
         told = [json.loads(text)["result"] for text in await caller.stream("tasks/resubscribe", {"id": "a"})]
     assert [(each["status"]["state"], each["final"]) for each in told] == [("input-required", True)]

@@ -10,6 +10,7 @@ from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 from a2a.types import Part
+from tests.support.waiting import await_until
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.protocol.frames import Frame, Text, TurnDone, TurnFailed, TurnRequest
@@ -36,12 +37,6 @@ class MonotonicClock:
         self._now += seconds
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(100):
-        while not condition():  # noqa: ASYNC110 - it looks from outside
-            await asyncio.sleep(0.005)
-
-
 async def answers(request: TurnRequest) -> AsyncIterator[Frame]:
     if request.text == "Look.":
         raise TurnFailed("model", "The model does not answer.")
@@ -61,10 +56,10 @@ async def test_agent_works_on_its_prompts_one_after_the_other(
     mounted.write(mounted.layout.config_file, documents(**PROMPTS))
     with caplog.at_level(logging.INFO, logger="fleetwright_agent"):
         door = await open_door(answers, clock=Clock(monotonic=now), retry_seconds=0.01)
-        await until(lambda: len(ends_of(caplog)) == 1)
+        await await_until(lambda: len(ends_of(caplog)) == 1, "the first task ends")
         for number in (2, 3):  # The failure of an idle prompt does not end the prompts.
             now.advance(EVERY)
-            await until(lambda number=number: len(ends_of(caplog)) == number)
+            await await_until(lambda number=number: len(ends_of(caplog)) == number, f"task {number} ends")
     assert ends_of(caplog) == [("initial-prompt", "completed"), ("idle-prompt", "failed"), ("idle-prompt", "failed")]
     wanted = [("Begin.", "initial-prompt"), ("Look.", "idle-prompt"), ("Look.", "idle-prompt")]
     assert [(each.text, each.context_id) for each in door.turn.requests] == wanted
@@ -94,7 +89,7 @@ async def test_task_of_a_caller_puts_off_the_idle_prompt(open_door: Open, mounte
     gate.set()
     await door.until(task["id"], "TASK_STATE_COMPLETED")
     now.advance(EVERY)
-    await until(lambda: len(door.turn.requests) == 2)
+    await await_until(lambda: len(door.turn.requests) == 2, "the idle prompt begins")
     assert [each.text for each in door.turn.requests] == ["hello", "Look."]
 
 
@@ -108,7 +103,7 @@ async def test_drain_stops_the_prompts_and_keeps_an_accepted_one(open_door: Open
 
     mounted.write(mounted.layout.config_file, documents(initialPrompt="Begin."))
     door = await open_door(held, log=log, storage=storage, retry_seconds=0.01)
-    await until(lambda: bool(door.turn.requests))
+    await await_until(lambda: door.turn.requests, "the initial prompt begins")
     draining = asyncio.create_task(door.app.drain())
     gate.set()
     await draining
@@ -151,10 +146,10 @@ async def test_foreign_executor_gets_the_prompts(open_door: Open, mounted: Any, 
     now, executor = MonotonicClock(), Counting()
     mounted.write(mounted.layout.config_file, documents(**PROMPTS))
     await open_door(executor=executor, clock=Clock(monotonic=now), retry_seconds=0.01)
-    await until(lambda: executor.texts == ["Begin."])
+    await await_until(lambda: executor.texts == ["Begin."], "the executor gets the initial prompt")
 
     def looks() -> bool:
         now.advance(EVERY)
         return executor.texts == ["Begin.", "Look."]
 
-    await until(looks)
+    await await_until(looks, "the executor gets the idle prompt", shown=lambda: executor.texts)

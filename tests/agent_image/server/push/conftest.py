@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from tests.support.waiting import within
 
 from fleetwright_agent.server.push.service import DeliveryTimes
 
@@ -66,11 +67,11 @@ class Receiver:
 
     async def until(self, number: int) -> None:
         """Wait until the receiver has that many notifications."""
-        async with asyncio.timeout(100), self._changed:
+        async with within("the receiver gets the notifications"), self._changed:
             await self._changed.wait_for(lambda: len(self.heard) >= number)
 
     async def until_state(self, state: str) -> None:
-        async with asyncio.timeout(100), self._changed:
+        async with within("the receiver is notified of the state"), self._changed:
             await self._changed.wait_for(lambda: state in self.states)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from a2a.types.a2a_pb2 import Task
 from prometheus_client import CollectorRegistry
+from tests.support.waiting import await_until, within
 from tests.virtual_time import run
 
 from fleetwright_a2a.clock import Clock
@@ -106,7 +107,7 @@ async def test_delivery_worker_isolates_callers_from_hanging_lookups(metrics: Me
     receivers = Receivers(policy, seconds=1.0, resolving=hangs)
     courier = DeliveryWorker(store, receivers=receivers, seals=Unsealed(), metrics=metrics, clock=Clock())  # type: ignore[arg-type] - opens what nobody sealed
     running = asyncio.create_task(courier.run())
-    async with asyncio.timeout(100):
+    async with within("the receiver gets the notification"):
         await hook.until(1)
     await asyncio.sleep(2)  # Longer than the time limit of an attempt.
     assert len(asked) == 2
@@ -138,9 +139,7 @@ async def test_delivery_worker_gives_up_unserialisable_notifications(
     hook = await receive()
     store = MemoryPushStore(running_task)
     async with delivering(store, hook, dialect="9.9"):
-        async with asyncio.timeout(100):
-            while not count(metrics, "dead"):  # noqa: ASYNC110 - a counter tells nobody
-                await asyncio.sleep(0.01)
+        await await_until(lambda: count(metrics, "dead"), "the courier gives up")
     assert hook.heard == []
     _, (dead,) = await store.dead(most=5)
     assert dead.reason == "the agent could not send it because of an internal error"

@@ -5,6 +5,7 @@ import ipaddress
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
+from tests.support.waiting import within
 
 from fleetwright_a2a.outbound.policy.addresses import Ip
 from fleetwright_agent.server.push.name_lookups import LOOKUPS, NameLookups, TooManyLookups
@@ -51,7 +52,7 @@ async def test_lookups_limit_delays_only_the_caller_with_slow_names(lookups: Nam
     with pytest.raises(TooManyLookups):
         await lookups.addresses("one", "quick", 80, patience=0.05)
     assert names.asked == ["slow-0", "slow-1"]
-    async with asyncio.timeout(100):
+    async with within("a quick lookup ends beside slow ones"):
         assert await lookups.addresses("other", "quick", 80) == ANSWER
 
 
@@ -61,7 +62,7 @@ async def test_lookups_keep_the_slot_of_an_abandoned_lookup(lookups: NameLookups
     await asyncio.sleep(0.6)  # Longer than the lookup timeout, which does not include the time in the queue.
     assert not waiting.done()
     names.gate.set()
-    async with asyncio.timeout(100):
+    async with within("the waiting lookup ends"):
         assert await waiting == ANSWER
 
 
@@ -72,5 +73,5 @@ async def test_lookups_cancelled_waiter_frees_its_place_in_the_queue(lookups: Na
         with pytest.raises(TooManyLookups):
             await lookups.addresses("late", "quick", 80, patience=0.02)
     names.gate.set()
-    async with asyncio.timeout(100):
+    async with within("a later lookup ends"):
         assert await lookups.addresses("late", "quick", 80) == ANSWER

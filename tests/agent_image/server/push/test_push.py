@@ -10,6 +10,7 @@ from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 from a2a.types.a2a_pb2 import Message, Part, Role, Task, TaskPushNotificationConfig, TaskState
+from tests.support.waiting import await_until
 
 from fleetwright_agent.protocol.frames import Frame, InterruptKind, InterruptRequest, Text, TurnDone, TurnRequest
 from fleetwright_agent.server.push.service import DeliveryTimes
@@ -79,12 +80,6 @@ async def status(door: Any) -> dict[str, Any]:
         return report
 
 
-async def eventually(check: Any) -> None:
-    async with asyncio.timeout(100):
-        while not await check():  # noqa: ASYNC110 - it asks from outside
-            await asyncio.sleep(0.02)
-
-
 async def test_push_final_notification_has_the_task_and_both_headers(open_push: Any, receive: Any) -> None:
     hook = await receive()
     door = await open_push(hook, script=at_once)
@@ -137,7 +132,7 @@ async def test_push_delivery_retries_twice_with_backoff(open_push: Any, receive:
     print(f"repeated after {second - first:.2f} s and {third - second:.2f} s; the pauses are 0.3 s and 0.6 s")  # noqa: T201 - the figure
     assert 0.3 <= second - first < 30
     assert 0.6 <= third - second < 30
-    await eventually(lambda: _is(door, "delivered", 1))
+    await await_until(lambda: _is(door, "delivered", 1), "the delivery is counted")
     assert (await counted(door, "retried"), await counted(door, "dead")) == (2, 0)
 
 
@@ -145,9 +140,9 @@ async def test_push_retry_counts_as_undelivered_until_it_succeeds(open_push: Any
     hook = await receive(500, 200)
     door = await open_push(hook, script=at_once, times=DeliveryTimes(pauses=(5.0,)))
     await sent(door, "hello", {"url": hook.url})
-    await eventually(lambda: _is_undelivered(door, 1, has_time=True))
+    await await_until(lambda: _is_undelivered(door, 1, has_time=True), "the retry counts as undelivered")
     await hook.until(2)
-    await eventually(lambda: _is_undelivered(door, 0, has_time=False))
+    await await_until(lambda: _is_undelivered(door, 0, has_time=False), "nothing counts as undelivered")
 
 
 async def _is_undelivered(door: Any, number: int, *, has_time: bool) -> bool:
@@ -191,8 +186,8 @@ async def test_push_delivery_gives_up_and_reports_the_reason(
     door = await open_push(hook, script=at_once, times=DeliveryTimes(attempt=attempt, pauses=(0.05, 0.05)))
     task = await sent(door, "hello", {"url": hook.url})
     await hook.until(attempts)
-    await eventually(lambda: _is(door, "dead" if reason else "delivered", 1))
-    await eventually(lambda: _lists(door, 1 if reason else 0))
+    await await_until(lambda: _is(door, "dead" if reason else "delivered", 1), "the end of the delivery is counted")
+    await await_until(lambda: _lists(door, 1 if reason else 0), "the status lists the failures")
     await asyncio.sleep(0.3)
     assert len(hook.heard) == attempts
     assert trap.heard == []
@@ -452,7 +447,7 @@ async def test_push_lost_key_gives_up_instead_of_sending_unsigned(open_push: Any
     await sent(door, "hello", {"url": hook.url, "token": "t"})
     (mounted.layout.configuration / "push/keys").write_text("B" * 42 + "A=\n")
     gate.set()
-    await eventually(lambda: _has_dead(door))
+    await await_until(lambda: _has_dead(door), "the delivery is given up")
     assert hook.heard == []
     assert "register the receiver again" in (await status(door))["newest"][0]["reason"]
 

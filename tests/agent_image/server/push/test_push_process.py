@@ -10,6 +10,8 @@ import pytest
 from e2e.cluster.ports import free_ports
 from tests.agent_image.plain import NO_TLS
 from tests.support.agent.preloaded import STEERED_AGENT, ForkedProcess, Preloaded
+from tests.support.machine import ceiling
+from tests.support.waiting import within
 
 HEADERS = {"A2A-Version": "1.0", "Authorization": "Bearer token-of-default"}
 HANG = 0
@@ -25,7 +27,7 @@ def start(preloaded: Preloaded, mounted: Any) -> Callable[[], Any]:
         process = preloaded.start([str(mounted.layout.root), *map(str, ports)], entry=STEERED_AGENT)
         try:
             url = f"http://127.0.0.1:{ports[0]}"
-            async with httpx.AsyncClient(verify=NO_TLS, base_url=url, headers=HEADERS, timeout=60) as http:
+            async with httpx.AsyncClient(verify=NO_TLS, base_url=url, headers=HEADERS, timeout=ceiling()) as http:
                 await _ready(ports[1], process)
                 yield process, http
         finally:
@@ -38,8 +40,8 @@ def start(preloaded: Preloaded, mounted: Any) -> Callable[[], Any]:
 
 async def _ready(port: int, process: ForkedProcess) -> None:
     async with (
-        asyncio.timeout(100),
-        httpx.AsyncClient(verify=NO_TLS, base_url=f"http://127.0.0.1:{port}", timeout=60) as ops,
+        within("the agent is ready"),
+        httpx.AsyncClient(verify=NO_TLS, base_url=f"http://127.0.0.1:{port}", timeout=ceiling()) as ops,
     ):
         while True:
             try:
@@ -125,7 +127,7 @@ async def test_push_notifies_of_tasks_that_end_at_shutdown(
     async with start() as (process, http):
         await say(http, "hang", hook.url)
         process.terminate()
-        async with asyncio.timeout(100):
+        async with within("the process ends"):
             assert await process.wait() == 0
     # An update is sent before the end if the task has worked for longer than the pause between updates.
     assert hook.states in (["FAILED"], ["WORKING", "FAILED"])
@@ -141,6 +143,6 @@ async def test_push_hanging_receiver_does_not_delay_shutdown(
         await hook.until(1)
         asked = asyncio.get_running_loop().time()
         process.terminate()
-        async with asyncio.timeout(100):
+        async with within("the process ends"):
             assert await process.wait() == 0
         assert asyncio.get_running_loop().time() - asked < 10

@@ -6,6 +6,7 @@ import pytest
 from a2a.types.a2a_pb2 import Artifact, Message, Part, Role, Task, TaskState, TaskStatus
 from tests.agent_image.storage.conformance.conftest import Restart, SettableClock, Stores
 from tests.agent_image.storage.task_values import COMPLETED, WAITING, accepted, claim, ended, finished, new, piece
+from tests.support.waiting import within
 
 from fleetwright_a2a.authentication import Delegation
 from fleetwright_a2a.task_events import status_event
@@ -423,7 +424,7 @@ async def test_since_finds_nothing_of_others(log: TaskLog, owner: str, task: str
 async def test_watch_tells_when_a_reader_finds_more(log: TaskLog) -> None:
     woken: asyncio.Queue[int] = asyncio.Queue()
     log.watch(woken.put_nowait)
-    async with asyncio.timeout(100):
+    async with within("the log reports the task"):
         run = await accepted(log, "t")
         assert await woken.get() == run.n
         log.append(run, EventRecord(2, 2, piece("x")))

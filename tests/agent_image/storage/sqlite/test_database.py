@@ -13,6 +13,7 @@ from threading import Event
 import pytest
 from tests.support.agent.kept_rows import SCHEMA, Work, insert_row
 from tests.support.machine import ceiling
+from tests.support.waiting import within
 
 from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.storage.sqlite.engine.database import Database
@@ -59,7 +60,7 @@ class Held:
         self._go = Event()
 
     def __call__(self, _: sqlite3.Connection) -> None:
-        self._go.wait(10)
+        self._go.wait(ceiling())
 
     def let_go(self) -> None:
         self._go.set()
@@ -116,7 +117,8 @@ async def test_look_does_not_wait_for_writes(database: Counting) -> None:
     held = Held()
     writing = asyncio.ensure_future(database.run(held))
     await asyncio.sleep(0)
-    assert await asyncio.wait_for(database.look(kept), timeout=100) == ["one"]
+    async with within("a reader does not wait for the writer"):
+        assert await database.look(kept) == ["one"]
     held.let_go()
     await writing
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from tests.support.machine import ceiling
+from tests.support.waiting import within
 
 from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.sqlite.tasks.writer import TaskLogWriter
@@ -62,7 +64,7 @@ def breaks(error: BaseException, *, first: Work) -> Work:
 async def test_submit_undoes_only_the_failed_job(
     writer: TaskLogWriter, ask: Any, broken: Work, told: type[Exception]
 ) -> None:
-    async with asyncio.timeout(100):
+    async with within("the writer carries out the work"):
         answers = await asyncio.gather(
             ask(writer, keeps("a")), ask(writer, broken), ask(writer, keeps("b")), return_exceptions=True
         )
@@ -79,7 +81,7 @@ async def test_submit_fails_every_job_of_a_lost_transaction(writer: TaskLogWrite
         connection.rollback()
         raise sqlite3.OperationalError("disk I/O error")
 
-    async with asyncio.timeout(100):
+    async with within("the writer carries out the work"):
         await writer.submit(keeps("before"))
         answers = await asyncio.gather(ask(writer, undone), return_exceptions=True)
         assert isinstance(answers[0], TaskLogUnavailable)
@@ -91,7 +93,7 @@ async def test_submit_fails_every_job_of_a_lost_transaction(writer: TaskLogWrite
 
 
 async def test_post_logs_a_failed_job(writer: TaskLogWriter, caplog: pytest.LogCaptureFixture) -> None:
-    async with asyncio.timeout(100):
+    async with within("the writer carries out the work"):
         writer.post(breaks(RuntimeError("inside"), first=keeps("half")))
         assert await writer.submit(kept) == []
     assert "a background write to the task log failed" in caplog.text
@@ -101,7 +103,7 @@ async def test_post_logs_a_failed_job(writer: TaskLogWriter, caplog: pytest.LogC
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 async def test_submit_fails_after_the_thread_has_died(writer: TaskLogWriter) -> None:
     ending = asyncio.ensure_future(writer.submit(breaks(SystemExit(), first=keeps("half"))))
-    async with asyncio.timeout(100):
+    async with within("the writer carries out the work"):
         while "restart the agent" not in (writer.problem or ""):  # noqa: ASYNC110 - a thread that ends tells nobody
             await asyncio.sleep(0.01)
         with pytest.raises(TaskLogUnavailable):
@@ -125,7 +127,7 @@ class Seen:
 
 async def test_submit_short_executes_on_the_event_loop(writer: TaskLogWriter) -> None:
     seen = Seen()
-    async with asyncio.timeout(100):
+    async with within("the writer carries out the work"):
         await writer.submit_short(seen.work("a"))
         long = asyncio.ensure_future(writer.submit(seen.work("b")))
         await asyncio.sleep(0)
@@ -141,7 +143,7 @@ class SlowConnection(sqlite3.Connection):
 
     def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
         if statement == "COMMIT":
-            self.gate.wait(10)
+            self.gate.wait(ceiling())
         return super().execute(statement, *values)
 
 
@@ -149,7 +151,7 @@ async def test_submit_short_waits_for_a_running_commit(tmp_path: Path) -> None:
     connection = opened(tmp_path / "w.db", SlowConnection)
     connection.gate = gate = threading.Event()
     seen, writer = Seen(), TaskLogWriter(connection)
-    async with asyncio.timeout(100):
+    async with within("the writer carries out the work"):
         first = asyncio.ensure_future(writer.submit_short(seen.work("a")))
         await asyncio.sleep(0.05)
         later = [asyncio.ensure_future(writer.submit_short(seen.work(name))) for name in "bc"]
@@ -168,7 +170,7 @@ async def test_submit_short_does_not_block_on_a_foreign_lock(
 ) -> None:
     other = sqlite3.connect(tmp_path / "w.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    async with asyncio.timeout(100):
+    async with within("the writer carries out the work"):
         writing = [asyncio.ensure_future(writer.submit_short(keeps(what))) for what in "ab"]
         longest, until = 0.0, time.monotonic() + 1
         while time.monotonic() < until:
@@ -189,7 +191,7 @@ async def test_submit_short_does_not_block_on_a_foreign_lock(
 # The thread ends by an exception on purpose.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 async def test_submit_fails_when_the_thread_dies(writer: TaskLogWriter) -> None:
-    async with asyncio.timeout(100):
+    async with within("the writer carries out the work"):
         ends, beside = breaks(SystemExit(), first=keeps("half")), keeps("beside")
         waiting = [writer.submit(keeps("before")), writer.submit(ends), writer.submit(beside)]
         answers = await asyncio.gather(*waiting, return_exceptions=True)
@@ -201,7 +203,7 @@ async def test_submit_fails_when_the_thread_dies(writer: TaskLogWriter) -> None:
 
 async def test_submit_is_rejected_while_closing(tmp_path: Path) -> None:
     writer = TaskLogWriter(opened(tmp_path / "w.db"))
-    async with asyncio.timeout(100):
+    async with within("the writer carries out the work"):
         await writer.submit_short(keeps("first"))
         closing = asyncio.ensure_future(writer.aclose())
         await asyncio.sleep(0)
@@ -221,7 +223,7 @@ async def test_submit_short_retries_on_the_thread_if_locked(tmp_path: Path, writ
             threading.Timer(0.2, other.rollback).start()
         raise RuntimeError("inside")
 
-    async with asyncio.timeout(100):
+    async with within("the writer carries out the work"):
         await writer.submit(keeps("before"))
         answers = await asyncio.gather(
             writer.submit_short(keeps("a")), writer.submit_short(fails_beside_another), return_exceptions=True
@@ -244,7 +246,7 @@ def test_submit_continues_on_a_second_event_loop(tmp_path: Path) -> None:
     first.close()
 
     async def waits() -> None:
-        async with asyncio.timeout(100):
+        async with within("the writer carries out the work"):
             await writer.submit_short(keeps("second"))
             assert await writer.submit(kept) == ["first", "opened", "second"]
             await writer.aclose()

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.support.waiting import await_until, within
 
 from fleetwright_agent.storage.sqlite.engine.connection import WriterConnection
 from fleetwright_agent.storage.sqlite.engine.transaction import JobKind
@@ -65,9 +66,7 @@ def committed(path: Path) -> int:
 
 async def reached(writer: SqliteWriter, state: WriterState) -> None:
     """Wait until the writer is in that state."""
-    async with asyncio.timeout(100):
-        while writer.state is not state:  # noqa: ASYNC110 - the writer announces no state
-            await asyncio.sleep(0)
+    await await_until(lambda: writer.state is state, f"the writer is {state}", shown=lambda: writer.state, pause=0)
 
 
 async def test_submit_passes_from_new_to_idle(writer: SqliteWriter) -> None:
@@ -101,7 +100,8 @@ async def test_submit_leaves_idle_unless_no_caller_waits(
     await asyncio.sleep(0)
     found.append(writer.state)
     assert found == states
-    assert await asyncio.wait_for(done, timeout=100) == 1
+    async with within("the short work ends"):
+        assert await done == 1
     await reached(writer, WriterState.IDLE)
 
 
@@ -117,7 +117,8 @@ async def test_unawaited_write_is_committed_after_a_moment(writer: SqliteWriter,
     await writer.submit(keep)
     later = writer.submit(keep, JobKind.LATER)
     await writer.submit(count, JobKind.READ)
-    await asyncio.wait_for(later, timeout=100)
+    async with within("the later work ends"):
+        await later
     assert committed(path) == 2
 
 
