@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from tests.cli.terminal.fleet import Fleet, serving
+from tests.support.machine import ceiling
 
 GUIDE = Path(__file__).parents[2] / "docs/guides/first-agent-on-a-cluster.md"
 
@@ -40,7 +41,7 @@ def test_program_of_the_guide_calls_an_agent(fleet: Fleet, token: str, wanted: t
         changes = {"AGENT_URL": f"http://127.0.0.1:{port}", "AGENT_TOKEN": token or fleet.address["token"]}
         ended = subprocess.run(
             [sys.executable, "-"], input=program(), env={**os.environ, **changes}, capture_output=True, text=True,
-            timeout=240, check=False,
+            timeout=ceiling(), check=False,
         )  # fmt: skip
     code, text = wanted
     assert (ended.returncode, text in ended.stdout + ended.stderr) == (code, True), ended.stderr

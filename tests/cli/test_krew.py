@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.support.machine import ceiling
 
 pytestmark = pytest.mark.process
 
@@ -28,7 +29,10 @@ def archive(folder: Path, name: str, *files: str) -> Path:
 def run(folder: Path, *archives: Path, version: str = "v1.2.3", url: str = URL) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, ROOT / "cli/krew/manifest.py", "--version", version, "--url", url]
     return subprocess.run(
-        [*command, "--homepage", HOMEPAGE, "--output", folder, *archives], capture_output=True, text=True, timeout=240
+        [*command, "--homepage", HOMEPAGE, "--output", folder, *archives],
+        capture_output=True,
+        text=True,
+        timeout=ceiling(),
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.support.machine import ceiling
 
 pytestmark = pytest.mark.process
 
@@ -50,7 +51,7 @@ def unpacked(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _run(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     environment = {"PATH": f"{folder / 'bin'}:/usr/bin:/bin", "HOME": str(folder)}
     return subprocess.run(
-        [folder / "bin" / words[0], *words[1:]], env=environment, capture_output=True, text=True, timeout=240
+        [folder / "bin" / words[0], *words[1:]], env=environment, capture_output=True, text=True, timeout=ceiling()
     )
 
 
@@ -72,7 +73,7 @@ def test_plugin_names_the_versions_of_python_that_it_needs(unpacked: Path, tmp_p
     (other / "lib/cp399").mkdir(parents=True)
     program = other / "kubectl-fleetwright"
     program.write_bytes((unpacked / "store/kubectl-fleetwright").read_bytes())
-    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=240)
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=ceiling())
     assert done.returncode == 1
     assert done.stderr == f"kubectl fleetwright: needs python3 of version 3.99; the one in your PATH is {PYTHON}\n"
 
@@ -98,6 +99,6 @@ def test_archives_name_what_cannot_be_built(tmp_path: Path) -> None:
         (["--version=1.2", PLATFORM], "VERSION: '1.2'"),
         (["--version=v1.2.3", "windows-amd64"], "PLATFORMS: 'windows-amd64'"),
     ):
-        done = subprocess.run([*script, *options], capture_output=True, text=True, timeout=240)
+        done = subprocess.run([*script, *options], capture_output=True, text=True, timeout=ceiling())
         assert (done.returncode, says in done.stderr) == (1, True), done.stderr
     assert list(tmp_path.iterdir()) == []

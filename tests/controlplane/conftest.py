@@ -31,41 +31,19 @@ from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.kubeconfig import write as write_kubeconfig
 from e2e.cluster.ports import free_port
 from e2e.cluster.progress import SILENT
-from e2e.control_plane.deployments import operator_fields
 from e2e.control_plane.sessions import reap
+from tests.support.controlplane.administrator import PATHS, Admin, Refusal, Space
+from tests.support.controlplane.approvals import approval, client, policy  # noqa: F401 - fixtures
+from tests.support.controlplane.gateway import account_token, gated, gateway  # noqa: F401 - fixtures
+from tests.support.machine import ceiling
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 SYSTEM = "fleetwright-system"
 ACCOUNT = "fleetwright-operator"
 Object = dict[str, Any]
 T = TypeVar("T")
-EVENTUALLY_SECONDS = 55.0
-"""Most changes take less than a second. This is less than the minute after which the operator retries by itself."""
 _QUIET_SECONDS = 1.5
-_EVENTS = "/api/v1/namespaces/{}/events"
-_CORE = ("ConfigMap", "Secret", "Service", "ServiceAccount", "Pod", "PersistentVolumeClaim")
-_PATHS = {
-    "Agent": "/apis/fleetwright.dev/v1alpha1/namespaces/{}/agents",
-    "Skill": "/apis/fleetwright.dev/v1alpha1/namespaces/{}/skills",
-    "Approval": "/apis/fleetwright.dev/v1alpha1/namespaces/{}/approvals",
-    "McpServer": "/apis/fleetwright.dev/v1alpha1/namespaces/{}/mcpservers",
-    "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
-    "CiliumNetworkPolicy": "/apis/cilium.io/v2/namespaces/{}/ciliumnetworkpolicies",
-    "EndpointSlice": "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices",
-    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
-    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
-    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
-    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-    "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-    "Event": _EVENTS,
-    "PersistentVolume": "/api/v1/persistentvolumes",
-    "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
-    "Namespace": "/api/v1/namespaces",
-    "Node": "/api/v1/nodes",
-    "ResourceQuota": "/api/v1/namespaces/{}/resourcequotas",
-    **{kind: f"/api/v1/namespaces/{{}}/{kind.lower()}s" for kind in _CORE},
-}
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -74,177 +52,6 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if obstacle:
         pytest.exit(obstacle, returncode=CANNOT_RUN)
     reap(session)
-
-
-class Refusal(Exception):  # noqa: N818 - an expected answer
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(f"{status}: {message}")
-        self.status = status
-        self.message = message
-
-
-class Admin:
-    """The administrator's client. It uses plain HTTP, and none of the operator's code."""
-
-    def __init__(self, server: str, token: str, ca: Path) -> None:
-        self._server = server
-        self._token = token
-        self._context = ssl.create_default_context(cafile=str(ca))
-
-    def request(
-        self,
-        method: str,
-        path: str,
-        body: Object | None = None,
-        content: str = "application/json",
-        *,
-        accept: str = "application/json",
-    ) -> Object:
-        parsed: Object = json.loads(self._answer(method, path, body, content, accept))
-        return parsed
-
-    def _answer(self, method: str, path: str, body: Object | None, content: str, accept: str) -> bytes:
-        request = urllib.request.Request(
-            self._server + path,
-            method=method,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"Bearer {self._token}", "Content-Type": content, "Accept": accept},
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=120, context=self._context) as answer:
-                text: bytes = answer.read()
-                return text
-        except urllib.error.HTTPError as error:
-            with error:
-                text = error.read().decode()
-            message = json.loads(text)["message"] if text.startswith("{") else text
-            raise Refusal(error.code, message) from None
-
-    def apply(self, body: Object, *, manager: str = "test", dry: bool = False) -> Object:
-        where = _PATHS[body["kind"]].format(body["metadata"].get("namespace", ""))
-        query = f"fieldManager={manager}&force=true" + ("&dryRun=All" if dry else "")
-        path = f"{where}/{body['metadata']['name']}?{query}"
-        return self.request("PATCH", path, body, "application/apply-patch+yaml")
-
-    def merge(self, kind: str, namespace: str, name: str, patch: Object, *, subresource: str = "") -> Object:
-        path = f"{_PATHS[kind].format(namespace)}/{name}{subresource}"
-        return self.request("PATCH", path, patch, "application/merge-patch+json")
-
-    def find(self, kind: str, namespace: str, name: str) -> Object | None:
-        try:
-            return self.request("GET", f"{_PATHS[kind].format(namespace)}/{name}")
-        except Refusal as refusal:
-            if refusal.status != 404:
-                raise
-            return None
-
-    def all(self, kind: str, namespace: str) -> list[Object]:
-        items: list[Object] = self.request("GET", _PATHS[kind].format(namespace))["items"]
-        return items
-
-    def table(self, kind: str, namespace: str) -> list[dict[str, Any]]:
-        """Return the columns of `kubectl get -o wide`, one row for each object."""
-        accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
-        answer = self.request("GET", _PATHS[kind].format(namespace), accept=accept)
-        columns = [column["name"] for column in answer["columnDefinitions"]]
-        return [dict(zip(columns, row["cells"], strict=True)) for row in answer["rows"]]
-
-    def versions(self, kind: str, namespace: str, *, since: str) -> list[Object]:
-        """Return every later version of the objects, as a watch reports them."""
-        query = f"watch=true&resourceVersion={since}&timeoutSeconds=4"
-        lines = self._answer("GET", f"{_PATHS[kind].format(namespace)}?{query}", None, "", "application/json")
-        return [json.loads(line)["object"] for line in lines.splitlines()]
-
-    def delete(self, kind: str, namespace: str, name: str) -> None:
-        self.request("DELETE", f"{_PATHS[kind].format(namespace)}/{name}")
-
-
-@dataclass(frozen=True)
-class Space:
-    """One test's namespace, in which Pod Security enforces `restricted`."""
-
-    admin: Admin
-    name: str
-
-    def apply(self, *objects: Object) -> None:
-        for body in objects:
-            self.admin.apply({**body, "metadata": {**body["metadata"], "namespace": self.name}})
-
-    def create(self, body: Object) -> None:
-        """Create as `kubectl create` and a first `kubectl apply` do. These requests run the CRD's validation rules."""
-        whole = {**body, "metadata": {**body["metadata"], "namespace": self.name}}
-        self.admin.request("POST", _PATHS[body["kind"]].format(self.name), whole)
-
-    def agent(self, name: str, **spec: Any) -> None:
-        """Apply a whole Agent. Fields that are not given are removed."""
-        whole = {"instructions": "Help.", "model": {"name": "m", "baseURL": "http://192.0.2.1/v1"}, **spec}
-        self.apply({**_head("Agent", name), "spec": whole})
-
-    def find(self, kind: str, name: str) -> Object | None:
-        return self.admin.find(kind, self.name, name)
-
-    def get(self, kind: str, name: str) -> Object:
-        return self.eventually(lambda: self.find(kind, name), f"{kind} {name} exists")
-
-    def all(self, kind: str) -> list[Object]:
-        return self.admin.all(kind, self.name)
-
-    def condition(self, kind: str, name: str, condition: str) -> Object:
-        """Return the condition for the current generation, or an empty mapping."""
-        body = self.find(kind, name) or {}
-        for found in body.get("status", {}).get("conditions", ()):
-            if found["type"] == condition and found["observedGeneration"] == body["metadata"]["generation"]:
-                return dict(found)
-        return {}
-
-    def wait(self, kind: str, name: str, condition: str, status: str, *, says: str = "") -> Object:
-        def look() -> Object | None:
-            found = self.condition(kind, name, condition)
-            return found if found.get("status") == status and says in found.get("message", "") else None
-
-        try:
-            return self.eventually(look, f"{kind} {name} {condition}={status} {says!r}")
-        except TimeoutError as error:
-            shown = json.dumps((self.find(kind, name) or {}).get("status", {}), indent=1)
-            raise AssertionError(f"{error}; its status is {shown}") from None
-
-    def eventually(self, look: Callable[[], T | None], what: str, *, seconds: float = EVENTUALLY_SECONDS) -> T:
-        """Return the first truthy answer."""
-        deadline = time.monotonic() + seconds
-        while True:
-            answer = look()
-            if answer:
-                return answer
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"not within {seconds} s: {what}")
-            time.sleep(0.05)
-
-    def alone(self) -> bool:
-        """Return True once the namespaces of earlier tests are gone. The operator reconciles those to their end."""
-        spaces = self.admin.request("GET", "/api/v1/namespaces")["items"]
-        return [space["metadata"]["name"] for space in spaces if "deletionTimestamp" in space["metadata"]] == []
-
-    def secret(self, name: str) -> dict[str, str]:
-        data = (self.find("Secret", name) or {}).get("data", {})
-        return {key: base64.b64decode(value).decode() for key, value in data.items()}
-
-    def written(self, kind: str, name: str) -> Object:
-        """Return the fields of a Deployment that the deployment controller does not change."""
-        body = self.get(kind, name)
-        return {"metadata": operator_fields(body["metadata"]), "spec": body["spec"]}
-
-    def versions(self) -> dict[str, str]:
-        """Return the resourceVersion of every object that the operator manages."""
-        kinds = ("Agent", "Skill", "McpServer", "Deployment", "NetworkPolicy", *_CORE)
-        return {
-            f"{kind} {body['metadata']['name']}": body["metadata"]["resourceVersion"]
-            for kind in kinds
-            for body in self.all(kind)
-        }
-
-
-def _head(kind: str, name: str) -> Object:
-    return {"apiVersion": "fleetwright.dev/v1alpha1", "kind": kind, "metadata": {"name": name}}
 
 
 class Logs:
@@ -310,7 +117,7 @@ class Kubelet:
             target = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": {"name": Logs.NODE}}
             try:
                 if pod is not None:
-                    admin.request("POST", f"{_PATHS['Pod'].format(space)}/{pod}/binding", target)
+                    admin.request("POST", f"{PATHS['Pod'].format(space)}/{pod}/binding", target)
             except Refusal as refusal:
                 if refusal.status != 404:
                     raise
@@ -407,17 +214,22 @@ class Operator:
         if wait:
             self.wait_until_leading()
 
-    def wait_until_leading(self, seconds: float = 180.0) -> None:
-        deadline = time.monotonic() + seconds
-        while not (self.leads() and self._get("/readyz")):
-            if time.monotonic() > deadline or self.exit_code() is not None:
-                pytest.fail(f"the operator does not lead:\n{self.log.read_text()[-4000:]}")
-            time.sleep(0.05)
+    def wait_until_leading(self) -> None:
+        wait_until(
+            lambda: self.leads() and self._get("/readyz"),
+            "the operator leads",
+            shown=self.log.read_text,
+            alive=self._assert_running,
+            pause=0.05,
+        )
+
+    def _assert_running(self) -> None:
+        assert self.exit_code() is None, self.log.read_text()[-4000:]
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         assert self._process is not None
         self._process.send_signal(how)
-        return self._process.wait(timeout=120)
+        return self._process.wait(timeout=ceiling())
 
     def send(self, how: signal.Signals) -> None:
         assert self._process is not None
@@ -445,20 +257,22 @@ class Operator:
         """
         before: dict[str, float] = {"": 0.0}
         since = time.monotonic()
-        deadline = since + 120
-        while time.monotonic() < deadline:
+
+        def is_quiet() -> bool:
+            nonlocal before, since
             metrics = self.metrics()
             now = {name: value for name, value in metrics.items() if "api_writes_total" in name}
             if now != before or not metrics:
                 before, since = now, time.monotonic()
-            elif time.monotonic() - since > _QUIET_SECONDS and metrics["fleetwright_queue_depth"] == 0:
-                return now
-            time.sleep(0.25)
-        pytest.fail("the operator never stops writing")
+                return False
+            return time.monotonic() - since > _QUIET_SECONDS and metrics["fleetwright_queue_depth"] == 0
+
+        wait_until(is_quiet, "the operator stops writing", shown=lambda: before, pause=0.25)
+        return before
 
     def _get(self, path: str) -> str:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=60) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=ceiling()) as answer:
                 return str(answer.read().decode())
         except OSError:
             return ""
@@ -490,15 +304,16 @@ def admin(control_plane: ControlPlane) -> Admin:
         body = yaml.safe_load(path.read_text())
         admin.apply(body)
         plural = body["spec"]["names"]["plural"]
-        deadline = time.monotonic() + 120
-        while True:
-            try:
-                admin.request("GET", f"/apis/fleetwright.dev/v1alpha1/{plural}")
-                break
-            except Refusal:
-                assert time.monotonic() < deadline, f"{plural} are not served"
-                time.sleep(0.05)
+        wait_until(lambda plural=plural: _is_served(admin, plural), f"{plural} are served")
     return admin
+
+
+def _is_served(admin: Admin, plural: str) -> bool:
+    try:
+        admin.request("GET", f"/apis/fleetwright.dev/v1alpha1/{plural}")
+    except Refusal:
+        return False
+    return True
 
 
 @pytest.fixture(scope="session")

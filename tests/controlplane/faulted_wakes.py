@@ -5,7 +5,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections import defaultdict
@@ -18,6 +17,8 @@ from typing import Any
 from e2e.faults.plan import Plan
 from e2e.faults.proxy import FaultProxy
 from tests.controlplane.conftest import Refusal, Space
+from tests.support.machine import ceiling
+from tests.support.waiting import wait_until
 
 from fleetwright_api.names import A2A_PORT
 
@@ -93,7 +94,7 @@ class Faults:
         self.proxy.executed = self._note
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
         self._thread.start()
-        assert self._started.wait(60), "the fault proxy did not start"
+        assert self._started.wait(ceiling()), "the fault proxy did not start"
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._stopping.set)
@@ -126,15 +127,20 @@ class GatewayProcess:
         command = [sys.executable, "-m", "tests.controlplane.faulted_gateway", self.faults.proxy.url]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, env=self.environment, stderr=log, cwd=ROOT)
-        deadline = time.monotonic() + 120
-        while self._status("readyz", port=self.ops_port)[0] != 200:
-            assert time.monotonic() < deadline, self.log.read_text()
-            assert self.process.poll() is None, self.log.read_text()
-            time.sleep(0.1)
+        wait_until(
+            lambda: self._status("readyz", port=self.ops_port)[0] == 200,
+            "the gateway is ready",
+            shown=self.log.read_text,
+            alive=self._assert_running,
+            pause=0.1,
+        )
+
+    def _assert_running(self) -> None:
+        assert self.process.poll() is None, self.log.read_text()
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(60)
+        self.process.wait(ceiling())
 
     def send(self, space: str, agent: str, token: str) -> tuple[int, str]:
         """Send a message. Return the status, or 0 without an answer, and the header `Retry-After`."""
@@ -149,7 +155,7 @@ class GatewayProcess:
     ) -> tuple[int, str]:
         request = urllib.request.Request(f"http://127.0.0.1:{port}/{path}", data=body, headers=headers or {})
         try:
-            with urllib.request.urlopen(request, timeout=120) as answer:
+            with urllib.request.urlopen(request, timeout=ceiling()) as answer:
                 return answer.status, ""
         except urllib.error.HTTPError as error:
             with error:

@@ -1,6 +1,7 @@
 """A real API server accepts the additions of a spec to pod and policy. A condition reports those that weaken them."""
 
 import pytest
+from tests.support.controlplane.administrator import LONG_SECONDS
 
 MAIL = [{"to": {"ipBlock": {"cidr": cidr}}, "ports": [{"port": 25}], "why": "mail"} for cidr in ("0.0.0.0/0", "::/0")]
 EQUIPPED = {
@@ -50,7 +51,7 @@ def test_pod_template_patch_is_applied_once_and_removed_again(space, operator, w
     pod = pod_of(space)
     assert pod["nodeSelector"] == {"pool": "agents"}
     assert [container["name"] for container in pod["containers"]] == ["agent", "side"]
-    space.eventually(space.alone, "what former tests left is gone", seconds=170)
+    space.eventually(space.alone, "what former tests left is gone", promised=LONG_SECONDS)
     settled = operator.settled()
     version = space.get("Deployment", "poet")["metadata"]["resourceVersion"]
     assert operator.settled() == settled, "nothing is written twice"
@@ -129,7 +130,7 @@ def test_memory_volume_expansion_succeeds_or_reports_why_not(space, operator, st
     def is_bound() -> bool:
         return space.get("PersistentVolumeClaim", "poet-memory")["status"]["phase"] == "Bound"
 
-    space.eventually(is_bound, "the volume is bound", seconds=170)
+    space.eventually(is_bound, "the volume is bound", promised=LONG_SECONDS)
 
     space.agent("poet", memory={"storage": {**storage, "size": "2Gi"}})
     if not grows:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.support.controlplane.administrator import LONG_SECONDS
 
 from fleetwright_operator.manager.warning_delay import SECONDS as WARNING_SECONDS
 
@@ -18,7 +19,6 @@ TOOLS = json.dumps(
         "toolsDigest": DIGEST,
     }
 )
-GARBAGE = 170
 """Seconds. The garbage collector discovers new CRDs every 30 seconds, and the session has just created these."""
 
 
@@ -205,7 +205,7 @@ def test_deleted_agent_keeps_its_volume_for_a_new_agent(space, operator):
         accounts = [body["metadata"]["name"] for body in space.all("ServiceAccount")]
         return not left and maps == ["kube-root-ca.crt"] and accounts == ["default"]
 
-    space.eventually(gone, "nothing but the volume is left", seconds=GARBAGE)
+    space.eventually(gone, "nothing but the volume is left", promised=LONG_SECONDS)
     assert space.get("PersistentVolumeClaim", "poet-memory")["metadata"]["uid"] == claim["metadata"]["uid"]
 
     space.eventually(lambda: space.agent("poet", memory={"storage": {"size": "200Mi"}}) or True, "applied")
@@ -217,7 +217,7 @@ def test_volume_without_retain_is_deleted_with_its_agent(space, operator):
     space.agent("poet", memory={"storage": {"retain": False}})
     space.wait("Agent", "poet", "Programmed", "True")
     space.admin.delete("Agent", space.name, "poet")
-    space.eventually(lambda: not _claims_in_use(space), "the volume claim is gone", seconds=GARBAGE)
+    space.eventually(lambda: not _claims_in_use(space), "the volume claim is gone", promised=LONG_SECONDS)
 
 
 def _claims_in_use(space) -> list[dict]:

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from tests.controlplane.test_approvals import MERGE, PATH, client, decide, policy, user  # noqa: F401 - fixtures
+from tests.support.controlplane.approvals import PATH, decide, user
 
 ADDRESS = "127.0.77.1"
 PORT = 7870
@@ -115,7 +115,7 @@ def runtime() -> Iterator[Runtime]:
 
 
 @pytest.fixture
-def clerk(operator, policy, client, space, kubelet, runtime) -> Any:  # noqa: F811 - fixtures
+def clerk(operator, policy, client, space, kubelet, runtime) -> Any:
     """The pod of an agent that may ask, behind which the runtime listens."""
     space.agent(
         "clerk",

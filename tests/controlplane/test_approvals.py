@@ -1,125 +1,9 @@
 """The permissions for Approvals: the CRD's rules, the chart's admission policy and its aggregated roles."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import pytest
-from tests.controlplane.conftest import ACCOUNT, SYSTEM, Admin, Refusal, Space
-from tests.controlplane.test_gateway import token_of
-
-PATH = "/apis/fleetwright.dev/v1alpha1/namespaces/{}/approvals"
-MERGE = "application/merge-patch+json"
-_POLICIES = {
-    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
-}
-As = Callable[[str], Admin]
-
-
-@pytest.fixture(scope="module")
-def policy(admin: Admin, rendered_chart: list[dict[str, Any]], kubeconfig: Any) -> Iterator[None]:
-    """The admission policy of the chart. It would refuse the Approvals that other modules create as samples."""
-    found = [body for body in rendered_chart if body["kind"] in _POLICIES and "approvals" in body["metadata"]["name"]]
-    assert len(found) == 2
-    for body in found:
-        path = f"{_POLICIES[body['kind']]}/{body['metadata']['name']}?fieldManager=test"
-        admin.request("PATCH", path, body, "application/apply-patch+yaml")
-    yield
-    for body in found:
-        admin.request("DELETE", f"{_POLICIES[body['kind']]}/{body['metadata']['name']}")
-
-
-@pytest.fixture
-def client(control_plane: Any, admin: Admin, space: Space) -> As:
-    """Return a function that makes the client of a ServiceAccount. All but the operator may edit the namespace."""
-
-    def of(name: str) -> Admin:
-        if name == "operator":
-            return Admin(control_plane.server, token_of(admin, SYSTEM, ACCOUNT), control_plane.ca)
-        return Admin(control_plane.server, token_of(admin, space.name, name), control_plane.ca)
-
-    for name in ("alice", "bob", "clerk", "viewer"):
-        space.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
-        role = "view" if name == "viewer" else "edit"
-        admin.apply(
-            {
-                "apiVersion": "rbac.authorization.k8s.io/v1",
-                "kind": "RoleBinding",
-                "metadata": {"name": name, "namespace": space.name},
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-                "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": space.name}],
-            }
-        )
-    return of
-
-
-def user(space: Space, name: str) -> str:
-    return f"system:serviceaccount:{space.name}:{name}"
-
-
-def manifest(space: Space, name: str = "clerk-1", **spec: Any) -> dict[str, Any]:
-    request = {
-        "agent": "clerk",
-        "task": "t-1",
-        "context": "c-1",
-        "ask": "a-1",
-        "tool": "orders__refund",
-        "title": "Refund order 7",
-        "preview": "Refund 20 EUR",
-        "arguments": {"order": 7, "deep": {"list": [1, {"a": None}]}},
-        "argumentsDigest": "sha256:" + "a" * 64,
-        "requestedBy": "user:alice",
-        "chain": ["agent:shop/front"],
-        "forbiddenDeciders": [user(space, "clerk")],
-        "createdAt": "2026-03-01T12:00:00Z",
-    }
-    metadata = {"name": name, "namespace": space.name, "labels": {"fleetwright.dev/agent": "clerk"}}
-    return {
-        "apiVersion": "fleetwright.dev/v1alpha1",
-        "kind": "Approval",
-        "metadata": metadata,
-        "spec": {"request": request, **spec},
-    }
-
-
-@pytest.fixture
-def approval(policy: None, client: As, space: Space) -> str:
-    """The path of a pending Approval, which the operator created as it does: with server-side apply."""
-    path = f"{PATH.format(space.name)}/clerk-1"
-    query = "?fieldManager=fleetwright&force=true"
-    operator = client("operator")
-
-    def create() -> bool:
-        # A new policy takes effect after a moment. The operator may create with and without it.
-        operator.request("PATCH", path + query, manifest(space), "application/apply-patch+yaml")
-        return True
-
-    assert space.eventually(create, "the operator creates an Approval")
-    space.eventually(lambda: _is_enforced(space), "the policy is enforced")
-    # The aggregation of roles is asynchronous.
-    space.eventually(lambda: _may_read(client("alice"), path), "the role edit includes approvals")
-    return path
-
-
-def _is_enforced(space: Space) -> bool:
-    try:
-        # A dry run leaves no object behind, even if the policy does not apply yet.
-        space.admin.request("POST", f"{PATH.format(space.name)}?dryRun=All", manifest(space, "probe"))
-    except Refusal as refusal:
-        return "Only the operator creates Approvals" in refusal.message
-    return False
-
-
-def _may_read(client: Admin, path: str) -> bool:
-    try:
-        client.request("GET", path)
-    except Refusal:
-        return False
-    return True
-
-
-def decide(client: Admin, path: str, by: str, decision: str = "Approved", **more: Any) -> dict[str, Any]:
-    return client.request("PATCH", path, {"spec": {"decision": decision, "decidedBy": by, **more}}, MERGE)
+from tests.controlplane.conftest import ACCOUNT, SYSTEM, Refusal
+from tests.support.controlplane.administrator import LONG_SECONDS
+from tests.support.controlplane.approvals import MERGE, PATH, decide, manifest, may_read, user
 
 
 def test_person_with_edit_decides_with_a_merge_patch(approval, client, space, admin):
@@ -240,7 +124,7 @@ def test_person_may_neither_delete_nor_set_the_status(approval, client, admin):
 
 def test_role_view_reads_but_does_not_decide(approval, client, space):
     viewer = client("viewer")
-    space.eventually(lambda: _may_read(viewer, approval), "the role view includes approvals")
+    space.eventually(lambda: may_read(viewer, approval), "the role view includes approvals")
     with pytest.raises(Refusal, match="cannot patch"):
         decide(viewer, approval, user(space, "viewer"))
 
@@ -272,7 +156,7 @@ def test_arguments_that_are_hidden_cannot_be_edited(policy, client, space):
     path = f"{PATH.format(space.name)}/clerk-2"
     query = "?fieldManager=fleetwright&force=true"
     client("operator").request("PATCH", path + query, body, "application/apply-patch+yaml")
-    space.eventually(lambda: _may_read(client("alice"), path), "the role edit includes approvals")
+    space.eventually(lambda: may_read(client("alice"), path), "the role edit includes approvals")
     with pytest.raises(Refusal, match="the arguments of this call cannot be edited"):
         decide(client("alice"), path, user(space, "alice"), arguments={"order": 8})
     assert decide(client("alice"), path, user(space, "alice"))["spec"]["decision"] == "Approved"
@@ -290,4 +174,4 @@ def test_approvals_are_deleted_with_their_agent_and_namespace(approval, client, 
     query = "?fieldManager=fleetwright&force=true"
     client("operator").request("PATCH", path + query, body, "application/apply-patch+yaml")
     admin.delete("ConfigMap", space.name, "owner")
-    space.eventually(lambda: not _may_read(admin, path), "the garbage collector deletes it", seconds=170)
+    space.eventually(lambda: not may_read(admin, path), "the garbage collector deletes it", promised=LONG_SECONDS)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from e2e.cluster.kubeconfig import write as write_kubeconfig
 from tests.controlplane.conftest import Refusal
-from tests.controlplane.test_approvals import approval, client, manifest, policy, user  # noqa: F401 - fixtures
-from tests.controlplane.test_gateway import token_of
+from tests.support.controlplane.approvals import user
+from tests.support.controlplane.gateway import token_of
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -32,7 +32,7 @@ def program(control_plane: Any, admin: Any, space: Any, tmp_path: Path) -> Run:
     return run
 
 
-def test_person_lists_and_approves_with_other_arguments(approval, program, space, admin):  # noqa: F811 - a fixture
+def test_person_lists_and_approves_with_other_arguments(approval, program, space, admin):
     listed = program("alice", "approvals")
     assert listed.stdout.splitlines()[0].split() == ["NAME", "AGENT", "TOOL", "TITLE", "PHASE", "DECIDED-BY", "AGE"]
     assert "orders__refund" in listed.stdout
@@ -45,7 +45,7 @@ def test_person_lists_and_approves_with_other_arguments(approval, program, space
     assert (spec["decision"], spec["reason"], spec["arguments"]) == ("Approved", "half", {"order": 8})
 
 
-def test_nulls_in_edited_arguments_reach_the_object(approval, program, space, admin):  # noqa: F811 - a fixture
+def test_nulls_in_edited_arguments_reach_the_object(approval, program, space, admin):
     arguments = {"order": 8, "limit": None, "deep": {"until": None, "list": [None, {"at": None}]}}
     words = ("approve", "clerk-1", "--reason", "half", "--arguments", "-")
     done = program("alice", *words, stdin=json.dumps(arguments))
@@ -62,7 +62,7 @@ def test_nulls_in_edited_arguments_reach_the_object(approval, program, space, ad
             admin.request("PATCH", approval, patch, "application/json-patch+json")
 
 
-def test_second_person_learns_who_decided_and_when(approval, program, space):  # noqa: F811 - a fixture
+def test_second_person_learns_who_decided_and_when(approval, program, space):
     plugin = str(Path(sys.executable).parent / "kubectl-fleetwright")
     assert program("alice", "deny", "clerk-1", "--reason", "no", program=plugin).returncode == 0
     again = program("bob", "approve", "clerk-1")
@@ -70,7 +70,7 @@ def test_second_person_learns_who_decided_and_when(approval, program, space):  #
     assert f"decided already: Denied by {user(space, 'alice')} at 20" in again.stderr
 
 
-def test_refusals_are_explained_with_a_remedy(approval, program, space):  # noqa: F811 - a fixture
+def test_refusals_are_explained_with_a_remedy(approval, program, space):
     assert "Another person has to decide" in program("clerk", "approve", "clerk-1").stderr
     assert "--namespace names another namespace" in program("alice", "approve", "absent").stderr
     assert "cannot patch" in program("viewer", "approve", "clerk-1").stderr
@@ -79,7 +79,7 @@ def test_refusals_are_explained_with_a_remedy(approval, program, space):  # noqa
     assert "cannot list" in everywhere.stderr
 
 
-def test_watch_prints_a_decision_of_another_person(approval, program, space, control_plane, admin, tmp_path):  # noqa: F811
+def test_watch_prints_a_decision_of_another_person(approval, program, space, control_plane, admin, tmp_path):
     token = token_of(admin, space.name, "alice")
     path = write_kubeconfig(
         tmp_path / "watch", name="alice", server=control_plane.server, ca=control_plane.ca, token=token

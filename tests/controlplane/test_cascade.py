@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from tests.controlplane.conftest import ACCOUNT, SYSTEM
-from tests.controlplane.test_gateway import token_of
+from tests.support.controlplane.administrator import LONG_SECONDS
+from tests.support.controlplane.gateway import token_of
 
-GARBAGE = 170
 """Seconds. The garbage collector discovers new CRDs every 30 seconds, and the session has just created these."""
 _PATHS = {
     "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
@@ -37,7 +37,7 @@ def test_deleting_a_parent_with_cascade_deletes_its_children_only(space, operato
     space.agent("promoted")
     space.eventually(lambda: owners(space, "promoted") == [], "the promoted agent has no owner")
     space.admin.delete("Agent", space.name, "lead")
-    space.eventually(lambda: space.find("Agent", "child") is None, "the child is gone", seconds=GARBAGE)
+    space.eventually(lambda: space.find("Agent", "child") is None, "the child is gone", promised=LONG_SECONDS)
     assert space.find("Agent", "promoted")
     assert space.find("Agent", "grandchild")
 

@@ -3,6 +3,7 @@
 import copy
 
 import pytest
+from tests.support.controlplane.administrator import LONG_SECONDS
 
 SERVER = {
     "apiVersion": "fleetwright.dev/v1alpha1",
@@ -23,7 +24,7 @@ def test_restart_and_reapply_change_no_resource_version(space, kubelet, operator
     space.wait("Agent", "poet", "Ready", "True")
     space.wait("Agent", "helper", "Ready", "True")
     space.wait("McpServer", "tools", "Ready", "True")
-    space.eventually(space.alone, "nobody else is left", seconds=170)
+    space.eventually(space.alone, "nobody else is left", promised=LONG_SECONDS)
     operator.settled()
     before = space.versions()
 

@@ -1,6 +1,8 @@
 """The real kubectl builds, applies and compares, as GitOps tools do, while the operator runs."""
 
+import json
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +12,19 @@ import yaml
 from e2e.cluster import binaries
 from e2e.cluster.kubeconfig import write as write_kubeconfig
 from e2e.cluster.progress import SILENT
+from tests.support.controlplane.administrator import LONG_SECONDS, Refusal
+from tests.support.operator.statuses import DANGLING, FRESH, KINDS, behind, healthy, judged, stopped, waits_for
+from tests.support.waiting import wait_until
 
-FLEET = Path(__file__).parents[2] / "examples/gitops/kustomize/production"
+from fleetwright_api.violation import Violation
+
+GITOPS = Path(__file__).parents[2] / "examples/gitops"
+FLEET = GITOPS / "kustomize/production"
+FLUX = GITOPS / "flux"
+POLICIES = {
+    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+}
 Kubectl = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -55,7 +68,7 @@ def test_kubectl_diff_is_empty_after_apply_and_reconcile(kubectl, fleet, space, 
     assert (difference.returncode, difference.stdout) == (0, "")
     assert kubectl("diff", *way, "-f", "-", given=fleet.replace("gpt-4.1", "gpt-4o")).returncode == 1
 
-    space.eventually(space.alone, "what former tests left is gone", seconds=170)
+    space.eventually(space.alone, "what former tests left is gone", promised=LONG_SECONDS)
     written = operator.settled()
     before = space.get("Agent", "support")["metadata"]["generation"]
     assert kubectl("apply", *way, "-f", "-", given=fleet).returncode == 0
@@ -81,3 +94,113 @@ def test_new_object_status_has_observed_generation_minus_one(admin, space, kubec
         body for body in yaml.safe_load_all(fleet) if body["kind"] == kind and body["metadata"]["name"] != "warehouse"
     )
     assert admin.apply(body, dry=True)["status"] == {"observedGeneration": -1}
+
+
+INVALID = judged(accepted=[Violation("InvalidSkill", "x")])
+FLUX_VERDICTS = [
+    pytest.param(KINDS, FRESH, "InProgress", id="made a moment ago"),
+    pytest.param(KINDS, behind(INVALID), "InProgress", id="mended a moment ago"),
+    pytest.param(KINDS, healthy(), "Current", id="ready"),
+    pytest.param(KINDS, INVALID, "Failed", id="a wrong spec"),
+    pytest.param(KINDS, stopped("Rejected"), "Failed", id="a child that cannot be"),
+    pytest.param(KINDS, stopped("Conflict"), "Failed", id="somebody else's child"),
+    pytest.param(KINDS, DANGLING, "InProgress", id="a reference that dangles, and may be on its way"),
+    pytest.param(["Agent"], stopped("PreflightFailed"), "Failed", id="a revision that cannot start"),
+    pytest.param(["Agent"], waits_for(False, "Suspended"), "Current", id="suspended"),
+    pytest.param(["Agent"], waits_for(True, "Asleep"), "Current", id="asleep"),
+    pytest.param(["Agent"], waits_for(False, "RollingOut"), "InProgress", id="waking, as at any start of a pod"),
+    pytest.param(
+        ["Skill"],
+        judged(resolved=[Violation("SourcePending", "x")], rolls_out=False),
+        "InProgress",
+        id="a source that is being looked at",
+    ),
+    pytest.param(["McpServer"], waits_for(None, "NotObserved"), "InProgress", id="tools that nobody has looked at"),
+    pytest.param(["McpServer"], waits_for(False, "Unreachable"), "InProgress", id="a server that may come up"),
+    pytest.param(["McpServer"], waits_for(False, "ToolsChanged"), "Failed", id="tools that are not the pinned ones"),
+    pytest.param(["McpServer"], waits_for(False, "TooManyTools"), "Failed", id="more tools than are kept"),
+]
+
+
+@pytest.fixture(scope="module")
+def flux_policy(admin):
+    """Let the API server evaluate the health expressions for Flux, which are CEL as its policies are.
+
+    The policy refuses a write of the administrator to a status that has its label, and says the verdict.
+    """
+    documents = yaml.safe_load_all((FLUX / "fleet.yaml").read_text())
+    (listed,) = (each["spec"]["healthCheckExprs"] for each in documents if "healthCheckExprs" in each["spec"])
+    names = [_apply_flux_policy(admin, expressions) for expressions in listed]
+    yield
+    for name in names:
+        for kind in POLICIES.values():
+            admin.request("DELETE", f"{kind}/{name}")
+
+
+def _apply_flux_policy(admin, expressions) -> str:
+    plural = f"{expressions['kind'].lower()}s"
+    name = f"flux-{plural}"
+    # The objects of a policy are variables. Flux has their fields.
+    of_object = {
+        key: re.sub(r"(?<![\w.])(status|metadata)\.", r"object.\1.", text) for key, text in expressions.items()
+    }
+    verdict = (
+        f"({of_object['inProgress']}) ? 'InProgress' : ({of_object['failed']}) ? 'Failed'"
+        f" : ({of_object['current']}) ? 'Current' : 'InProgress'"
+    )
+    rule = {"apiGroups": ["fleetwright.dev"], "apiVersions": ["v1alpha1"], "operations": ["UPDATE"]}
+    selector = {"matchLabels": {"judged-by": "flux"}}
+    resources = [{**rule, "resources": [f"{plural}/status"]}]
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": resources, "objectSelector": selector},
+        "validations": [{"expression": "false", "messageExpression": f"'flux: ' + ({verdict})"}],
+    }
+    bodies = {
+        "ValidatingAdmissionPolicy": spec,
+        "ValidatingAdmissionPolicyBinding": {"policyName": name, "validationActions": ["Deny"]},
+    }
+    for kind, content in bodies.items():
+        head = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}}
+        query = "?fieldManager=test&force=true"
+        admin.request(
+            "PATCH", f"{POLICIES[kind]}/{name}{query}", {**head, "spec": content}, "application/apply-patch+yaml"
+        )
+    return name
+
+
+@pytest.fixture(scope="module")
+def judged_by_flux(admin, flux_policy, chart_of, kubeconfig):
+    """Return a function that returns the verdict of Flux about an object of a kind with a status."""
+    namespace = "flux-verdicts"
+    admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    specs = {
+        "Agent": {"instructions": "Help.", "model": {"name": "m"}},
+        "Skill": {"source": {"inline": {"files": {"SKILL.md": "---\nname: one\ndescription: d\n---\n"}}}},
+        "McpServer": {"remote": {"url": "https://tools.example.com/mcp"}},
+    }
+
+    def judge(kind: str, body) -> str:
+        name = f"one-{body['metadata']['generation']}"
+        head = {"apiVersion": "fleetwright.dev/v1alpha1", "kind": kind}
+        metadata = {"name": name, "namespace": namespace, "labels": {"judged-by": "flux"}}
+        stored = admin.apply({**head, "metadata": metadata, "spec": specs[kind]})
+        status = json.loads(json.dumps(body["status"]))
+        status["observedGeneration"] += stored["metadata"]["generation"] - body["metadata"]["generation"]
+
+        def find_verdict() -> str:
+            try:
+                admin.merge(kind, namespace, name, {"status": status}, subresource="/status")
+            except Refusal as refusal:
+                return refusal.message.partition("flux: ")[2]
+            return ""
+
+        return wait_until(find_verdict, f"the policy judges {kind} {name}")
+
+    yield judge
+    admin.delete("Namespace", "", namespace)
+
+
+@pytest.mark.parametrize(("kinds", "body", "wanted"), FLUX_VERDICTS)
+def test_flux_status_separates_failures_from_waiting(judged_by_flux, kinds, body, wanted):
+    assert {kind: judged_by_flux(kind, body) for kind in kinds} == dict.fromkeys(kinds, wanted)

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.machine import ceiling
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 SWEEP = ("-m", "e2e.faults", "--share", "0.01")
 WALK = ("-m", "e2e.walk", "--every", "50", "--walks", "1")
 BENCH = ("-m", "tests.bench.operator_bench", "--parts", "alone")
 SESSION = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/controlplane/test_rights.py")
-READY_SECONDS = 250.0
-GONE_SECONDS = 100.0
 
 RUNS = [
     pytest.param(SWEEP, "etcd", signal.SIGTERM, id="SIGTERM, a sweep whose etcd starts"),
@@ -41,24 +41,25 @@ def test_interrupted_run_leaves_no_process_or_folder(tmp_path, words, moment, nu
             stderr=output,
         )
     try:
-        _until(lambda: moment in _programs_below(folder), f"{moment} runs", READY_SECONDS, run)
+        wait_until(
+            lambda: moment in _programs_below(folder),
+            f"{moment} runs",
+            shown=lambda: _programs_below(folder),
+            alive=lambda: _assert_running(run),
+        )
         run.send_signal(number)
-        assert run.wait(GONE_SECONDS) == -number
+        assert run.wait(ceiling()) == -number
         began = time.monotonic()
-        _until(lambda: not _programs_below(folder), "no process is left", GONE_SECONDS)
-        _until(lambda: not _left(folder), "no folder is left", GONE_SECONDS)
+        wait_until(lambda: not _programs_below(folder), "no process is left", shown=lambda: _programs_below(folder))
+        wait_until(lambda: not _left(folder), "no folder is left", shown=lambda: _left(folder))
         print(f"nothing was left {time.monotonic() - began:.2f} s after {signal.Signals(number).name}")
     finally:
         run.kill()
         run.wait()
 
 
-def _until(holds, what, seconds, run=None):
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert run is None or run.poll() is None, f"the run ended before {what}"
-        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
-        time.sleep(0.02)
+def _assert_running(run):
+    assert run.poll() is None, "the run ended by itself"
 
 
 def _left(folder: Path) -> list[Path]:

@@ -1,8 +1,8 @@
 """The network settings of an installation, with the rights that its values grant."""
 
-import time
-
 import pytest
+from tests.support.controlplane.administrator import LONG_SECONDS
+from tests.support.waiting import wait_until
 
 TEXTS = {"type": "array", "items": {"type": "string"}}
 LABELS = {
@@ -58,7 +58,9 @@ def test_egress_denies_public_api_server_and_denied_ranges(space, alone, listens
     listens_at("34.1.2.4")
     both = {"34.1.2.3/32", "34.1.2.4/32"}
     space.eventually(
-        lambda: both <= set(excepted(space, "poet")["0.0.0.0/0"]), "the new address is excepted too", seconds=170
+        lambda: both <= set(excepted(space, "poet")["0.0.0.0/0"]),
+        "the new address is excepted too",
+        promised=LONG_SECONDS,
     )
     assert operator.exit_code() is None, "the operator restarted without a new process"
     assert operator.stop() == 0
@@ -101,22 +103,23 @@ def install_cilium(admin, refusal):
 
     def install():
         admin.apply(cilium_crd())
-        deadline = time.monotonic() + 120
-        while True:
-            try:
-                return admin.all("CiliumNetworkPolicy", "default")
-            except refusal:
-                assert time.monotonic() < deadline, "the API was not served in time"
-                time.sleep(0.05)
+        wait_until(is_served, "the API of Cilium is served")
+
+    def is_served():
+        try:
+            admin.all("CiliumNetworkPolicy", "default")
+        except refusal:
+            return False
+        return True
 
     yield install
     if admin.find("CustomResourceDefinition", "", "ciliumnetworkpolicies.cilium.io"):
         admin.delete("CustomResourceDefinition", "", "ciliumnetworkpolicies.cilium.io")
         # An apply would change the CRD that is being deleted, and the next test would lose it.
-        deadline = time.monotonic() + 120
-        while admin.find("CustomResourceDefinition", "", "ciliumnetworkpolicies.cilium.io"):
-            assert time.monotonic() < deadline, "the CRD was not deleted in time"
-            time.sleep(0.05)
+        wait_until(
+            lambda: admin.find("CustomResourceDefinition", "", "ciliumnetworkpolicies.cilium.io") is None,
+            "the CRD of Cilium is deleted",
+        )
 
 
 def test_fqdn_policy_waits_for_the_cilium_api(space, alone, install_cilium):
@@ -145,10 +148,10 @@ def test_fqdn_policy_waits_for_the_cilium_api(space, alone, install_cilium):
     space.eventually(
         lambda: space.get("CiliumNetworkPolicy", "poet")["spec"] == wanted,
         "what somebody opened is closed",
-        seconds=150,
+        promised=LONG_SECONDS,
     )
     assert "watch lost" not in operator.log.read_text(), "a late API must not count as a lost watch"
-    space.eventually(space.alone, "what former tests left is gone", seconds=170)
+    space.eventually(space.alone, "what former tests left is gone", promised=LONG_SECONDS)
     settled = operator.settled()
     assert operator.settled() == settled, "nothing is written twice"
     assert operator.stop() == 0

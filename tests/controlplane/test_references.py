@@ -4,6 +4,7 @@ import hashlib
 import json
 
 import pytest
+from tests.support.controlplane.administrator import LONG_SECONDS
 
 MODEL = {"name": "m", "baseURL": "http://192.0.2.1/v1"}
 KEY = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "stringData": {"api-key": "x"}}
@@ -205,8 +206,8 @@ def test_blocked_agent_admits_a_new_caller_and_reports_it(space, operator):
         lambda: way in [way["from"] for way in space.get("Agent", "helper")["status"]["ingress"]], "it is told"
     )
     assert space.get("NetworkPolicy", "helper")["spec"] == ways_out
-    space.eventually(space.alone, "what former tests left is gone", seconds=170)
-    space.eventually(space.alone, "what former tests left is gone", seconds=170)
+    space.eventually(space.alone, "what former tests left is gone", promised=LONG_SECONDS)
+    space.eventually(space.alone, "what former tests left is gone", promised=LONG_SECONDS)
     settled = operator.settled()
     assert operator.settled() == settled, "nothing is written twice"
 

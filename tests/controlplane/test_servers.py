@@ -4,6 +4,7 @@ import json
 import signal
 
 import pytest
+from tests.support.controlplane.administrator import LONG_SECONDS
 
 HEADER = {"name": "Authorization", "secretKeyRef": {"name": "weather", "key": "bearer"}}
 PIN, OTHER = "sha256:" + "a" * 64, "sha256:" + "b" * 64
@@ -53,7 +54,7 @@ def test_mcp_server_pod_patch_is_applied_once_or_refused(space, operator):
     pod = before["spec"]["template"]["spec"]
     assert (pod["nodeSelector"], pod["imagePullSecrets"]) == ({"pool": "tools"}, pull)
     assert [container["name"] for container in pod["containers"]] == ["server", "side"]
-    space.eventually(space.alone, "what former tests left is gone", seconds=170)
+    space.eventually(space.alone, "what former tests left is gone", promised=LONG_SECONDS)
     settled = operator.settled()
     assert operator.settled() == settled, "nothing is written twice"
     space.apply(server("tools", workload={"image": image, "podTemplate": {"spec": {"hostPID": True}}}))
@@ -67,7 +68,7 @@ def test_restart_repeats_no_probe_and_writes_nothing(space, operator, kubelet):
     kubelet.probed("weather", says=report(forecast="sha256:1"))
     space.wait("McpServer", "weather", "Ready", "True")
     space.eventually(lambda: no_probes(space), "the probe is gone")
-    space.eventually(space.alone, "earlier tests are gone", seconds=170)
+    space.eventually(space.alone, "earlier tests are gone", promised=LONG_SECONDS)
     operator.settled()
     before = space.versions()
     operator.restart()
@@ -136,7 +137,7 @@ def test_deleted_mcp_server_removes_its_probe(space, operator):
     space.apply(secret(bearer="b"), server())
     space.wait("McpServer", "weather", "Available", "Unknown", says="its tools are being discovered")
     space.admin.delete("McpServer", space.name, "weather")
-    space.eventually(lambda: no_probes(space), "the probe is collected", seconds=170)
+    space.eventually(lambda: no_probes(space), "the probe is collected", promised=LONG_SECONDS)
 
 
 def test_stdio_server_restarts_when_its_environment_changes(space, operator):

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.support.controlplane.administrator import LONG_SECONDS
 
 DOCUMENT = "---\nname: haiku\ndescription: Writes haiku.\n---\nThree lines."
 SKILL = {
@@ -20,7 +21,7 @@ def owners(space, snapshot: str) -> set[tuple[str, str]]:
 
 def _owned_by(space, snapshot: str, *wanted: tuple[str, str]) -> None:
     # The garbage collector discovers new kinds twice a minute.
-    space.eventually(lambda: owners(space, snapshot) == set(wanted), f"owned by {wanted}", seconds=170)
+    space.eventually(lambda: owners(space, snapshot) == set(wanted), f"owned by {wanted}", promised=LONG_SECONDS)
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_skill_snapshot_is_pruned_with_its_last_agent(space, kubelet, snapshot):
     space.admin.delete("Skill", space.name, "haiku")
     _owned_by(space, snapshot, ("Agent", "poet"))
     space.admin.delete("Agent", space.name, "poet")
-    space.eventually(lambda: space.find("ConfigMap", snapshot) is None, "nobody is left", seconds=170)
+    space.eventually(lambda: space.find("ConfigMap", snapshot) is None, "nobody is left", promised=LONG_SECONDS)
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from e2e.cluster.kubeconfig import write as write_kubeconfig
-from tests.cli.administration.test_skills import LearningAgent, learned
 from tests.cli.terminal.fleet import environment, serving
 from tests.controlplane.conftest import Admin, Space
-from tests.controlplane.test_gateway import token_of
+from tests.support.cli.learning_agent import LearningAgent, learned
+from tests.support.controlplane.gateway import token_of
+from tests.support.machine import ceiling
 
 Promote = Callable[..., "subprocess.CompletedProcess[str]"]
 RIGHTS = {"author": ["get", "create", "patch"], "reader": ["get"], "stranger": []}
@@ -54,7 +55,7 @@ def promote(control_plane: Any, admin: Admin, space: Space, desk: LearningAgent,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=ceiling(),
         )
 
     return run

@@ -7,7 +7,6 @@ API server. The agents have no containers: this test reports their pods as ready
 import json
 import os
 import shutil
-import time
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,8 +20,9 @@ from e2e.faults.proxy import FaultProxy
 from joserfc.jwk import ECKey
 from tests.controlplane.conftest import Operator, Space
 from tests.controlplane.faulted_wakes import AnsweringNode, Faults, GatewayProcess
-from tests.controlplane.test_gateway import account_token, gated  # noqa: F401 - fixtures
-from tests.controlplane.test_sleeping_fleet import has_phases, put_to_sleep
+from tests.support.controlplane.administrator import LONG_SECONDS
+from tests.support.controlplane.sleep import has_phases, put_to_sleep
+from tests.support.waiting import wait_until
 
 OTHERS = (Fault.UNAUTHORIZED, Fault.EXPIRED, Fault.GATEWAY)
 """Answers of the API server that the sweep of the operator does not inject into writes."""
@@ -48,13 +48,14 @@ class SleepingFleet:
     def wake(self, agent: str) -> list[int]:
         """Send a message, and again until it is answered. Return the status of each try."""
         tries: list[int] = []
-        deadline = time.monotonic() + 240
-        while 200 not in tries:
-            assert time.monotonic() < deadline, (agent, tries)
+
+        def is_answered() -> bool:
             status, retry_after = self.gateway.send(self.space.name, agent, self.tokens[agent])
             assert status in {0, 200} or (status == 503 and int(retry_after) > 0), (agent, status, retry_after)
             tries.append(status)
-            time.sleep(0.2)
+            return status == 200
+
+        wait_until(is_answered, f"{agent} answers", shown=lambda: tries, pause=0.2)
         return tries
 
     def is_awake(self, agent: str) -> bool:
@@ -62,17 +63,21 @@ class SleepingFleet:
 
 
 @pytest.fixture
-def tokens(gated: Operator, space: Space) -> dict[str, str]:  # noqa: F811 - a fixture
+def tokens(gated: Operator, space: Space) -> dict[str, str]:
     """Put one agent for each case to sleep. Return the tokens of their clients by agent."""
     names = [*FAULTS, *DEATHS]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda name: space.agent(name, sleep={"afterIdle": "1h"}), names))
-    space.eventually(lambda: has_phases(space, dict.fromkeys(names, "Pending")), "all are written", seconds=240)
+    space.eventually(
+        lambda: has_phases(space, dict.fromkeys(names, "Pending")), "all are written", promised=LONG_SECONDS
+    )
     gated.stop()
     for name in names:
         put_to_sleep(space, name)
     gated.start()
-    space.eventually(lambda: has_phases(space, dict.fromkeys(names, "Asleep")), "all of them sleep", seconds=240)
+    space.eventually(
+        lambda: has_phases(space, dict.fromkeys(names, "Asleep")), "all of them sleep", promised=LONG_SECONDS
+    )
     space.eventually(lambda: not space.all("Pod"), "no pod is left")
     return {name: space.secret(f"{name}-client-default")["token"] for name in names}
 
@@ -91,7 +96,7 @@ def faults(control_plane: Any, space: Space) -> Iterator[Faults]:
 @pytest.fixture
 def gateway(
     control_plane: Any,
-    account_token: str,  # noqa: F811 - a fixture
+    account_token: str,
     tokens: Any,
     faults: Faults,
     tmp_path: Path,

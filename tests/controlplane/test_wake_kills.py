@@ -22,8 +22,10 @@ from typing import Any
 
 import pytest
 from tests.controlplane.conftest import SYSTEM, Operator, Space
-from tests.controlplane.test_gateway import Process, account_token, gated, gateway  # noqa: F401 - fixtures
 from tests.controlplane.waking_node import WakingNode
+from tests.support.controlplane.administrator import LONG_SECONDS
+from tests.support.controlplane.gateway import GatewayProcess
+from tests.support.machine import ceiling
 
 pytestmark = pytest.mark.exhaustive
 """The gate contains the faults of the wake patch, and the sweep kills the operator at each write of a wake."""
@@ -79,7 +81,7 @@ class Fleet:
     space: Space
     node: WakingNode
     operator: Operator
-    gateway: Process
+    gateway: GatewayProcess
     model: Model
     token: str
 
@@ -91,12 +93,14 @@ class Fleet:
             process = self.node.process
             return status.get("phase") == "Asleep" and process is not None and process.poll() is not None
 
-        self.space.eventually(is_asleep, "the agent sleeps", seconds=240)
+        self.space.eventually(is_asleep, "the agent sleeps", promised=LONG_SECONDS)
 
     def send(self, text: str) -> dict[str, Any]:
         """Send a message through the gateway, and again with the same id until there is an answer."""
         message = {"messageId": f"id of {text}", "role": "ROLE_USER", "parts": [{"text": text}]}
-        answer = self.space.eventually(lambda: self.call("SendMessage", {"message": message}), text, seconds=240)
+        answer = self.space.eventually(
+            lambda: self.call("SendMessage", {"message": message}), text, promised=LONG_SECONDS
+        )
         return dict(answer["task"])
 
     def call(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
@@ -105,7 +109,9 @@ class Fleet:
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json", "A2A-Version": "1.0"}
         url = f"http://127.0.0.1:{self.gateway.port}/agents/{self.space.name}/callee/a2a"
         try:
-            with urllib.request.urlopen(urllib.request.Request(url, data=body, headers=headers), timeout=120) as answer:
+            with urllib.request.urlopen(
+                urllib.request.Request(url, data=body, headers=headers), timeout=ceiling()
+            ) as answer:
                 found = json.loads(answer.read())
         except urllib.error.HTTPError as error:
             with error:
@@ -139,7 +145,7 @@ class Fleet:
         process = self.node.process
         assert process is not None
         process.kill()
-        process.wait(120)
+        process.wait(ceiling())
 
     def kill_operator(self) -> None:
         """Kill the operator, and start another one at once. Its Lease is released, so that no test waits for it."""
@@ -150,7 +156,7 @@ class Fleet:
 
 
 @pytest.fixture
-def fleet(gateway, gated, model, space, tmp_path: Path) -> Iterator[Fleet]:  # noqa: F811 - fixtures
+def fleet(gateway, gated, model, space, tmp_path: Path) -> Iterator[Fleet]:
     space.agent("callee", sleep={"afterIdle": "10s"})
     token = space.eventually(lambda: space.secret("callee-client-default").get("token"), "the client's token")
     node = WakingNode(space, "callee", tmp_path, model=model.url)
@@ -201,14 +207,14 @@ def kill_at_readiness(fleet: Fleet) -> Kill:
 
     def kill() -> None:
         wait_for(stopped)
-        fleet.space.eventually(lambda: fleet.model.calls["task status"], "the task runs", seconds=170)
+        fleet.space.eventually(lambda: fleet.model.calls["task status"], "the task runs", promised=LONG_SECONDS)
         fleet.kill_operator()
 
     return kill
 
 
 def wait_for(done: threading.Event) -> None:
-    assert done.wait(170), "the moment of the kill never came"
+    assert done.wait(ceiling()), "the moment of the kill never came"
 
 
 def wake_of(fleet: Fleet) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.controlplane.conftest import Object, Refusal, Space
+from tests.support.machine import ceiling
 
 ADDRESS = "127.0.78.1"
 _OPS = f"http://{ADDRESS}:7871"
@@ -96,7 +97,7 @@ class WakingNode:
     def _end(self, how: signal.Signals) -> None:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(how)
-            self.process.wait(150)
+            self.process.wait(ceiling())
 
     def _report(self, pod: Object, *, ready: bool) -> None:
         condition = {
@@ -156,7 +157,7 @@ class WakingNode:
 
 def _answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=ceiling(1.0)) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False

@@ -5,12 +5,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
 from e2e.cluster.processes import start_time
 from e2e.cluster.run_folder import MARKER, reaped_session, run_folder
+from tests.support.machine import ceiling
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.process
 
@@ -28,7 +29,6 @@ with run_folder("run-") if sys.argv[1] == "run" else reaped_session(kept):
     print(child.pid, flush=True)
     time.sleep(300)
 """
-ENOUGH_SECONDS = 100.0
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL, signal.SIGHUP])
@@ -37,9 +37,9 @@ def test_run_folder_signal_ends_descendants_and_removes_it(tmp_path: Path, how: 
     program = _start("run", tmp_path)
     assert list(tmp_path.iterdir()) != []
     program.send_signal(how)
-    assert program.wait(ENOUGH_SECONDS) == -how
-    _eventually(lambda: not _descendants(tmp_path))
-    _eventually(lambda: list(tmp_path.iterdir()) == [])
+    assert program.wait(ceiling()) == -how
+    wait_until(lambda: not _descendants(tmp_path), "the descendants end", shown=lambda: _descendants(tmp_path))
+    wait_until(lambda: list(tmp_path.iterdir()) == [], "the folder goes", shown=lambda: list(tmp_path.iterdir()))
 
 
 def test_reaped_session_removes_its_folder_when_killed(tmp_path: Path):
@@ -48,14 +48,14 @@ def test_reaped_session_removes_its_folder_when_killed(tmp_path: Path):
     program = _start("session", tmp_path)
     program.kill()
     program.wait()
-    _eventually(lambda: not kept.exists())
-    _eventually(lambda: not _descendants(tmp_path))
+    wait_until(lambda: not kept.exists(), "the folder goes")
+    wait_until(lambda: not _descendants(tmp_path), "the descendants end", shown=lambda: _descendants(tmp_path))
 
 
 def test_reaped_session_keeps_its_folder_on_normal_exit(tmp_path: Path):
     with reaped_session(tmp_path):
         child = subprocess.Popen(["sleep", "300"])
-    assert child.wait(ENOUGH_SECONDS) == -signal.SIGKILL
+    assert child.wait(ceiling()) == -signal.SIGKILL
     assert tmp_path.exists()
 
 
@@ -105,10 +105,3 @@ def _descendants(folder: Path) -> list[int]:
         if f"TMPDIR={folder}" in environment:
             found.append(int(process.name))
     return found
-
-
-def _eventually(holds) -> None:
-    deadline = time.monotonic() + ENOUGH_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

@@ -9,6 +9,7 @@ import pytest
 from starlette.types import Message
 from tests.gateway.served_gateway import CARD
 from tests.support.gateway.raw_agent import serving_agent, stay_connected
+from tests.support.waiting import within
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_gateway.http.admission import Refused
@@ -36,7 +37,7 @@ async def test_forwarder_passes_a_type_that_is_not_utf8(forwarder):
     async def send(message: Message) -> None:
         sent.append(message)
 
-    async with serving_agent(answer) as request, asyncio.timeout(100):
+    async with serving_agent(answer) as request, within("the agent's answer reaches the caller"):
         assert await forwarder.forward(request, stay_connected, send) == 200
     assert (b"content-type", b"text/\xff") in sent[0]["headers"]
     assert sent[1]["body"] == b"ok"
@@ -87,7 +88,7 @@ class SlowCaller:
 
 async def test_forwarder_reads_no_further_than_a_slow_caller(forwarder):
     writing, caller = EventWriter(b"", b": keep-alive\n\n"), SlowCaller()
-    async with serving_agent(writing) as request, asyncio.timeout(60):
+    async with serving_agent(writing) as request, within("the agent can write no more"):
         passing = asyncio.create_task(forwarder.forward(request, stay_connected, caller))
         await writing.ended.wait()
         passing.cancel()
@@ -106,7 +107,7 @@ async def test_translator_reads_no_further_than_a_slow_caller(forwarder):
     call = {"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": {"message": message}}
     scope = {"type": "http", "method": "POST", "path": "/a2a", "query_string": b"", "headers": []}
     translator = Translator(forwarder, clock=Clock(), on_cut=lambda: None)
-    async with serving_agent(writing) as request, asyncio.timeout(60):
+    async with serving_agent(writing) as request, within("the agent can write no more"):
         asked = replace(request, body=json.dumps(call).encode())
         about = {"caller": "user:ada", "agent": "uid", "card": CARD, "extra": ()}
         passing = asyncio.create_task(translator.forward(asked, scope, stay_connected, caller, **about))

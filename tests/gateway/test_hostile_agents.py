@@ -12,6 +12,7 @@ from starlette.types import Message
 from tests.gateway.served_gateway import CARD, Client
 from tests.support.gateway.calls import CALLEE, MESSAGE, caller_token
 from tests.support.gateway.raw_agent import serving_agent, stay_connected
+from tests.support.waiting import within
 
 from fleetwright_api import names
 from fleetwright_gateway.proxy.forwarder import Forwarder, ProxyError
@@ -73,7 +74,7 @@ async def test_proxy_refuses_another_protocol(process_ring):
         sent.append(message)
 
     forwarder = Forwarder(connect_seconds=5)
-    async with serving_agent(switch) as request, asyncio.timeout(100):
+    async with serving_agent(switch) as request, within("the answer is refused"):
         with pytest.raises(ProxyError, match="status 101"):
             await forwarder.forward(request, stay_connected, send)
     await forwarder.aclose()

@@ -11,6 +11,7 @@ from aiohttp import web
 from tests.gateway.fleet_api import NOW
 from tests.gateway.served_gateway import URL, Client, Upstream, running
 from tests.support.gateway.calls import ASLEEP, CALLEE, MESSAGE, caller_token
+from tests.support.waiting import await_until, within
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.tokens.keys import KeySet
@@ -206,7 +207,7 @@ async def test_proxy_finishes_a_call_whose_caller_disconnects(api, client, upstr
     await asyncio.gather(calling, return_exceptions=True)
     await asyncio.sleep(0.05)
     released.set()
-    async with asyncio.timeout(100):
+    async with within("the agent's call ends"):
         await upstream.ended.wait()
 
 
@@ -226,7 +227,7 @@ async def test_proxy_closes_the_stream_of_a_caller_who_left(api, client, upstrea
     upstream.answer = stream
     async with client.request("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) as answer:
         await answer.content.readany()
-    async with asyncio.timeout(100):
+    async with within("the stream of the agent ends"):
         await ended.wait()
 
 
@@ -366,9 +367,9 @@ async def held_message(api, client, token):
     """Send a message to the sleeping callee, and return it once the wake was requested."""
     url, headers = f"{client.base}{CALLEE}/a2a", {"Authorization": f"Bearer {token}"}
     waiting = asyncio.create_task(client.session.post(url, headers=headers, json=MESSAGE, allow_redirects=False))
-    async with asyncio.timeout(100):
-        while "merge Agent callee" not in api.writes:  # noqa: ASYNC110 - the API has no event
-            await asyncio.sleep(0.01)
+    await await_until(
+        lambda: "merge Agent callee" in api.writes, "the gateway asks for a wake", shown=lambda: api.writes
+    )
     return waiting
 
 
@@ -538,12 +539,13 @@ async def test_proxy_forwards_no_body_that_is_incomplete(api, client, upstream, 
     )
     writer.write(head.encode() + sent)
     writer.write_eof()
-    async with asyncio.timeout(100):
+    async with within("the proxy closes the connection"):
         assert await reader.read() == b""
-        # The connection may close before the proxy has ended the request.
-        registry = client.gateway.metrics.registry
-        wanted = {"route": "agents", "status": "499"}
-        while not registry.get_sample_value("fleetwright_gateway_requests_total", wanted):  # noqa: ASYNC110 - it looks from outside
-            await asyncio.sleep(0.01)
+    # The connection may close before the proxy has ended the request.
+    registry = client.gateway.metrics.registry
+    wanted = {"route": "agents", "status": "499"}
+    await await_until(
+        lambda: registry.get_sample_value("fleetwright_gateway_requests_total", wanted), "the request is counted"
+    )
     assert upstream.received == []
     writer.close()

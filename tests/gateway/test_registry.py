@@ -1,11 +1,11 @@
 """The registry over HTTP: what a caller sees, and that everything else does not exist for it."""
 
-import asyncio
 import json
 from urllib.parse import urlencode
 
 import pytest
 from tests.support.gateway.calls import caller_token, json_of, person
+from tests.support.waiting import within
 
 from fleetwright_api import names
 from fleetwright_gateway.exchange.form import parse_form
@@ -368,7 +368,7 @@ async def test_events_report_what_the_caller_sees(api, client):
                 if lines[0].startswith("event: "):
                     return lines[0].removeprefix("event: "), json.loads(lines[1].removeprefix("data: "))
 
-        async with asyncio.timeout(100):
+        async with within("the events arrive"):
             assert await following() == ("asleep", {"namespace": "team", "name": "callee", "phase": "Asleep"})
             api.put({"kind": names.AGENT, "metadata": {"namespace": "team", "name": "callee"}, "spec": {"fleet": {}}})
             assert await following() == ("removed", {"namespace": "team", "name": "callee"})

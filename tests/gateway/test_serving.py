@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from starlette.types import Receive, Scope, Send
+from tests.support.waiting import within
 
 from fleetwright_gateway.process.serving import serve
 from fleetwright_gateway.process.sockets import listen
@@ -27,7 +28,7 @@ async def test_stream_cut_by_the_drain_is_visibly_incomplete(caplog: pytest.LogC
     serving = asyncio.ensure_future(serve(_endless, _endless, **sockets, drain_seconds=0, leaving=leaving))
     reader, writer = await asyncio.open_connection("127.0.0.1", traffic.getsockname()[1])
     writer.write(b"GET / HTTP/1.1\r\nHost: gateway\r\n\r\n")
-    async with asyncio.timeout(60):
+    async with within("the stream and the server end"):
         await reader.readuntil(b"data: 1")
         leaving.set()
         rest = await reader.read()

@@ -1,6 +1,5 @@
 """Callers of A2A 0.3 and 0.1 at the gateway, and an agent of the a2a-sdk that supports only A2A 1.0."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -11,6 +10,7 @@ from tests.gateway.fleet_api import FleetApi
 from tests.gateway.sdk_agent import SdkAgent
 from tests.gateway.served_gateway import CARD, Client, running
 from tests.support.gateway.calls import CALLEE, caller_token
+from tests.support.waiting import within
 
 from fleetwright_gateway.settings import GatewaySettings
 
@@ -117,7 +117,7 @@ async def test_streams_end_with_the_state_of_their_version(api, client, agent, t
 async def test_v01_stream_of_a_waiting_task_ends_at_once(api, client, agent):
     caller = Caller(client, caller_token(api))
     await caller.call("tasks/send", v01("ask"))
-    async with asyncio.timeout(30):
+    async with within("the stream of the waiting task ends"):
         told = await caller.stream("tasks/resubscribe", {"id": "mine"})
     assert [(each["id"], each["status"]["state"], each["final"]) for each in told] == [("mine", "input-required", True)]
 

@@ -11,6 +11,7 @@ import yarl
 from aiohttp import web
 from tests.gateway.served_gateway import CARD
 from tests.support.gateway.calls import ASLEEP, CALLEE, caller_token, interface
+from tests.support.waiting import await_until, within
 
 from fleetwright_a2a.dialects.v01 import V01
 from fleetwright_a2a.dialects.v03 import V03
@@ -295,7 +296,10 @@ async def test_events_are_translated_as_they_arrive(api, client, upstream):
         return response
 
     upstream.answer = answer
-    async with asyncio.timeout(100), posted(api, client, STREAM) as found:
+    async with (
+        within("the first event arrives, and the stream ends after the second"),
+        posted(api, client, STREAM) as found,
+    ):
         line = b""
         while not line.startswith(b"data: "):
             line = await found.content.readline()
@@ -320,7 +324,7 @@ async def test_caller_who_left_ends_the_stream_of_the_agent(api, client, upstrea
     upstream.answer = answer
     async with posted(api, client, STREAM) as found:
         await found.content.readany()
-    async with asyncio.timeout(100):
+    async with within("the stream of the agent ends"):
         await ended.wait()
 
 
@@ -343,7 +347,7 @@ async def test_caller_who_left_does_not_end_the_call(api, client, upstream):
     calling.cancel()
     await asyncio.gather(calling, return_exceptions=True)
     released.set()
-    async with asyncio.timeout(100):
+    async with within("the agent's call ends"):
         await upstream.ended.wait()
 
 
@@ -423,10 +427,11 @@ async def test_translated_message_wakes_a_sleeping_agent(api, client, upstream):
 
     upstream.answer = answer
     sending = asyncio.create_task(send())
-    async with asyncio.timeout(100):
-        while "merge Agent callee" not in api.writes:  # noqa: ASYNC110 - it looks from outside
-            await asyncio.sleep(0.01)
-        api.add_pod("callee-1-b", owner=api.find("ReplicaSet", "callee-1"), account="callee", ready=False)
+    await await_until(
+        lambda: "merge Agent callee" in api.writes, "the gateway asks for a wake", shown=lambda: api.writes
+    )
+    api.add_pod("callee-1-b", owner=api.find("ReplicaSet", "callee-1"), account="callee", ready=False)
+    async with within("the woken agent answers"):
         status, cold = await sending
     assert status == 200
     assert int(cold) >= 0
@@ -602,7 +607,7 @@ async def test_half_closed_caller_has_left(api, client, upstream, body):
         f"Authorization: Bearer {caller_token(api)}\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     writer.write(head.encode() + body)
-    async with asyncio.timeout(100):
+    async with within("the connection and the agent's call end"):
         await begun.wait()
         writer.write_eof()
         found = await reader.read()

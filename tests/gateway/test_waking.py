@@ -6,6 +6,7 @@ import json
 import pytest
 from aiohttp import web
 from tests.support.gateway.calls import ASLEEP, CALLEE, MESSAGE, caller_token
+from tests.support.waiting import await_until, within
 
 from fleetwright_a2a.bindings.rest import rest_routes
 from fleetwright_a2a.dialects.dialect import Operation
@@ -112,7 +113,7 @@ async def test_message_wakes_a_declared_peer_without_a_reach(api, client, upstre
             api.add_pod("callee-1-b", owner=api.find("ReplicaSet", "callee-1"), account="callee")
 
     api.listeners.append(on_change)
-    async with asyncio.timeout(100):
+    async with within("the message is answered"):
         assert await client.status("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) == status
     assert [write for write in api.writes if write.startswith("merge")] == ["merge Agent callee"] * (status == 200)
     assert [each.path for each in upstream.received if each.path != "/readyz"] == ["/a2a"] * (status == 200)
@@ -148,14 +149,16 @@ async def test_message_on_the_way_to_sleep_waits_for_the_next_pod(api, client, u
         assert await sending == 503
         assert not [write for write in api.writes if write.startswith("merge")]
         return
-    async with asyncio.timeout(100):
-        while not any(each.path == "/readyz" for each in upstream.received):  # noqa: ASYNC110 - it looks from outside
-            await asyncio.sleep(0.01)
+    await await_until(
+        lambda: any(each.path == "/readyz" for each in upstream.received),
+        "the gateway looks at the pod",
+        shown=lambda: upstream.received,
+    )
     assert api.writes.count("merge Agent callee") == 1
     api.remove("Pod", "callee-1-a")
     is_leaving = False
     api.add_pod("callee-1-b", owner=api.find("ReplicaSet", "callee-1"), account="callee", ready=False)
-    async with asyncio.timeout(100):
+    async with within("the next pod answers"):
         assert await sending == 200
     assert [each.path for each in upstream.received if each.path != "/readyz"] == ["/a2a", "/a2a"]
 
@@ -179,7 +182,7 @@ async def test_request_waits_until_a_restarted_container_is_reachable(api, clien
     api.add_agent("callee", spec={"fleet": {"reach": "Direct"}, "sleep": {"afterIdle": "15m"}}, status=ASLEEP)
     api.add_pod("callee-1-b", owner=api.find("ReplicaSet", "callee-1"), account="callee", ready=False)
     status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}
-    async with asyncio.timeout(100):
+    async with within("each message is answered"):
         assert await client.status("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) == 200
         api.set_status("Pod", "callee-1-b", {**status, "podIP": "127.0.0.9"})
         if not wakes:
@@ -187,8 +190,9 @@ async def test_request_waits_until_a_restarted_container_is_reachable(api, clien
             return
         several = [client.status("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) for _ in range(4)]
         sending = asyncio.gather(*several)
-        while api.writes.count("merge Agent callee") < 2:  # noqa: ASYNC110 - it looks from outside
-            await asyncio.sleep(0.01)
+        await await_until(
+            lambda: api.writes.count("merge Agent callee") >= 2, "the agent is woken again", shown=lambda: api.writes
+        )
         api.set_status("Pod", "callee-1-b", {**status, "podIP": "127.0.0.1"})
         assert await sending == [200] * 4
     assert [each.path for each in upstream.received if each.path != "/readyz"] == ["/a2a"] * 5

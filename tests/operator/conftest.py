@@ -198,7 +198,7 @@ class World:
                 return
             await asyncio.sleep(0.02)
             self.check()
-        pytest.fail("the condition was never met")
+        pytest.fail(f"the condition was never met; last writes: {self.api.writes[-10:]}")
 
     def conditions(self, kind: str, name: str) -> dict[str, tuple[str, str, str]]:
         """Return status, reason and message by type."""

@@ -7,13 +7,14 @@ import secrets
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from tests.support.machine import ceiling
+from tests.support.waiting import wait_until
 
 from fleetwright_workspace.install import install
 
@@ -45,7 +46,7 @@ class LocalWorkspace:
         install(str(self.folder))
         words = ["executor.pyz", "--socket", "socket", "--root", str(self.root), "--home", str(self.folder / "home")]
         process = subprocess.Popen([self.python, "-S", "-E", *words, *options], cwd=self.folder)
-        wait_until((self.folder / "socket").exists)
+        wait_until((self.folder / "socket").exists, "the executor listens")
         return process
 
     def start_runner(self) -> subprocess.Popen[bytes]:
@@ -61,12 +62,12 @@ class LocalWorkspace:
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": str(SOURCE)},
         )
-        wait_until(port_file.exists)
+        wait_until(port_file.exists, "the runner listens")
         self.http = httpx.Client(
             base_url=f"http://127.0.0.1:{port_file.read_text().strip()}",
             headers={"Authorization": f"Bearer {TOKEN}"},
             trust_env=False,
-            timeout=60,
+            timeout=ceiling(),
         )
         return process
 
@@ -91,7 +92,7 @@ class LocalWorkspace:
         for process in (self.runner, self.executor):
             process.send_signal(signal.SIGCONT)
             process.terminate()
-            process.wait(120)
+            process.wait(ceiling())
 
 
 def output_of(lines: list[dict[str, Any]], stream: str = "stdout") -> str:
@@ -100,13 +101,6 @@ def output_of(lines: list[dict[str, Any]], stream: str = "stdout") -> str:
 
 def end_of(lines: list[dict[str, Any]]) -> dict[str, Any]:
     return lines[-1]["end"]
-
-
-def wait_until(condition: Any, seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not become true"
-        time.sleep(0.01)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.workspace.conftest import LocalWorkspace, end_of, output_of, wait_until
+from tests.support.waiting import wait_until
+from tests.workspace.conftest import LocalWorkspace, end_of, output_of
 
 MEGABYTE = 1024 * 1024
 
@@ -132,7 +133,7 @@ def test_time_out_ends_every_process(workspace: LocalWorkspace, command: str) ->
     marker = f"marker-{secrets.token_hex(8)}"
     lines = workspace.run(["bash", "-c", command, marker], seconds=0.5)
     assert end_of(lines)["timed_out"] is True
-    wait_until(lambda: not _is_running(marker))
+    wait_until(lambda: not _is_running(marker), "every process of the command ends")
     assert output_of(workspace.run("echo alive")) == "alive\n"
 
 
@@ -141,7 +142,7 @@ def test_background_process_ends_with_its_command(workspace: LocalWorkspace) -> 
     lines = workspace.run(f"setsid bash -c 'sleep 100; true' {marker} & echo started")
     assert output_of(lines) == "started\n"
     assert end_of(lines)["exit"] == 0
-    wait_until(lambda: not _is_running(marker))
+    wait_until(lambda: not _is_running(marker), "every process of the command ends")
 
 
 def test_closed_connection_ends_the_command(workspace: LocalWorkspace) -> None:
@@ -151,7 +152,7 @@ def test_closed_connection_ends_the_command(workspace: LocalWorkspace) -> None:
         lines = answer.iter_lines()  # the connection ends with this generator
         assert json.loads(next(lines))["text"] == "up\n"
         assert _is_running(marker)
-    wait_until(lambda: not _is_running(marker))
+    wait_until(lambda: not _is_running(marker), "every process of the command ends")
 
 
 def test_killed_runner_ends_the_command(own_workspace: LocalWorkspace) -> None:
@@ -164,7 +165,7 @@ def test_killed_runner_ends_the_command(own_workspace: LocalWorkspace) -> None:
         own_workspace.runner.wait()
         with pytest.raises(httpx.HTTPError):
             list(lines)
-    wait_until(lambda: not _is_running(marker))
+    wait_until(lambda: not _is_running(marker), "every process of the command ends")
 
 
 def test_many_processes_are_ended(own_workspace: LocalWorkspace) -> None:
@@ -209,8 +210,8 @@ def test_executor_recovers_from_an_attack(own_workspace: LocalWorkspace, attack:
     command = attack.replace("{socket}", str(own_workspace.folder / "socket"))
     last = own_workspace.run(["bash", "-c", command, marker], seconds=3)[-1]
     assert last == {"lost": True} or last["end"]["timed_out"]
-    wait_until(lambda: own_workspace.http.get("/v1/info").json()["executor"])
-    wait_until(lambda: not _is_running(marker))
+    wait_until(lambda: own_workspace.http.get("/v1/info").json()["executor"], "the executor answers again")
+    wait_until(lambda: not _is_running(marker), "every process of the command ends")
     assert output_of(own_workspace.run("echo alive")) == "alive\n"
 
 

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 from e2e.cluster.ports import free_port
-from tests.workspace.conftest import SOURCE, wait_until
+from tests.support.machine import ceiling
+from tests.support.waiting import wait_until
+from tests.workspace.conftest import SOURCE
 
 BODY = 64 * 1024 * 1024
 GROWTH = 16 * 1024 * 1024
@@ -61,11 +63,13 @@ def running(host: int, *, endpoint_seconds: float = 0) -> Iterator[tuple[subproc
         text=True,
     )
     try:
-        wait_until(lambda: ask(port, b"GET /healthz HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200 "))
+        wait_until(
+            lambda: ask(port, b"GET /healthz HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200 "), "the proxy is healthy"
+        )
         yield process, port
     finally:
         process.kill()
-        process.communicate(timeout=120)
+        process.communicate(timeout=ceiling())
 
 
 @pytest.fixture
@@ -76,7 +80,7 @@ def proxy(host: int) -> Iterator[tuple[subprocess.Popen[str], int]]:
 
 def ask(port: int, request: bytes) -> bytes:
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=100) as stream:
+        with socket.create_connection(("127.0.0.1", port), timeout=ceiling()) as stream:
             stream.sendall(request)
             return b"".join(iter(lambda: stream.recv(65536), b""))
     except ConnectionRefusedError:
@@ -93,7 +97,7 @@ def peak_memory(process: subprocess.Popen[str]) -> int:
 def test_large_body_passes_with_flat_memory(proxy, host):
     process, port = proxy
     before = peak_memory(process)
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as stream:
+    with socket.create_connection(("127.0.0.1", port), timeout=ceiling()) as stream:
         stream.sendall(f"CONNECT mirror:{host} HTTP/1.1\r\n\r\n".encode())
         received, data = 0, stream.recv(65536)
         assert data.startswith(READY)
@@ -127,7 +131,7 @@ def test_stalled_tunnels_stay_within_the_memory_limit():
         process, port = stack.enter_context(running(host))
         before, streams = peak_memory(process), []
         for _ in range(STALLED):
-            client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=ceiling()))
             client.sendall(f"CONNECT mirror:{host} HTTP/1.1\r\n\r\n".encode())
             assert client.recv(len(READY)) == READY
             accepted, _ = listener.accept()
@@ -154,7 +158,7 @@ def test_proxy_logs_a_refusal_and_ends_on_sigterm(proxy):
     answer = ask(port, b"CONNECT registry.example.com:443 HTTP/1.1\r\nProxy-Authorization: Basic c2VjcmV0\r\n\r\n")
     assert b"spec.workspace.network.egress" in answer
     process.send_signal(signal.SIGTERM)
-    _, logged = process.communicate(timeout=60)
+    _, logged = process.communicate(timeout=ceiling())
     assert process.returncode == 0
     assert logged == "refused host=registry.example.com port=443 reason='host not allowed'\n"
 

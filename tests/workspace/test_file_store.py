@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.support.machine import ceiling
 
 from fleetwright_workspace.files import file_store
 from fleetwright_workspace.files.call_error import CallError
@@ -80,7 +81,7 @@ def test_concurrent_edits_lose_nothing(root: WorkspaceRoot, tmp_path: Path) -> N
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(ceiling())
     assert path.read_text() == "".join(f"{number} done\n" for number in range(40))
 
 

@@ -3,6 +3,8 @@
 import threading
 from pathlib import Path
 
+from tests.support.machine import ceiling
+
 from fleetwright_workspace.files.root import WorkspaceRoot
 from fleetwright_workspace.files.search import FileSearch
 from fleetwright_workspace.files.undo_store import UndoStore
@@ -39,7 +41,7 @@ def test_drain_waits_for_a_call(tmp_path: Path) -> None:
     waiting = threading.Thread(target=drain)
     waiting.start()
     may_end.set()
-    call.join(30)
-    waiting.join(30)
+    call.join(ceiling())
+    waiting.join(ceiling())
     assert order == ["call", "drained"]
     server.drain(0)

@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.support.machine import ceiling
 from tests.workspace.conftest import TOKEN, LocalWorkspace, digest_of
 
 
@@ -104,7 +105,7 @@ def test_file_call_is_refused(workspace: LocalWorkspace, call: str, fields: dict
     ],
 )
 def test_call_needs_a_token(workspace: LocalWorkspace, header: dict[str, str], status: int) -> None:
-    with httpx.Client(base_url=workspace.http.base_url, trust_env=False, timeout=60) as client:
+    with httpx.Client(base_url=workspace.http.base_url, trust_env=False, timeout=ceiling()) as client:
         assert client.get("/v1/info", headers=header).status_code == status
         assert client.get("/healthz", headers=header).json() == {"ready": True}
 

@@ -3,6 +3,7 @@
 import socket
 
 import pytest
+from tests.support.machine import ceiling
 from tests.workspace.conftest import TOKEN, LocalWorkspace
 
 from fleetwright_workspace.runner.connection_pool import BodyMemory
@@ -13,7 +14,9 @@ AUTHORIZED = f"Authorization: Bearer {TOKEN}\r\n"
 
 def _exchange(workspace: LocalWorkspace, data: bytes) -> bytes:
     """Send the bytes, and return all that the runner answers until it closes the connection."""
-    with socket.create_connection((workspace.http.base_url.host, workspace.http.base_url.port), timeout=100) as stream:
+    with socket.create_connection(
+        (workspace.http.base_url.host, workspace.http.base_url.port), timeout=ceiling()
+    ) as stream:
         stream.sendall(data)
         received = b""
         try:
@@ -76,7 +79,7 @@ def test_requests_in_one_packet_are_answered_in_order(workspace: LocalWorkspace)
 )
 def test_connections_without_a_token_leave_room(own_workspace: LocalWorkspace, start: bytes) -> None:
     address = (own_workspace.http.base_url.host, own_workspace.http.base_url.port)
-    idle = [socket.create_connection(address, timeout=100) for _ in range(100)]
+    idle = [socket.create_connection(address, timeout=ceiling()) for _ in range(100)]
     for stream in idle:
         try:
             stream.sendall(start)

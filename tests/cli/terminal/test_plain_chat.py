@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 import pytest
+from tests.support.waiting import await_until
 
 from fleetwright_cli.terminal.headless.outcome import ExitCode, RunOutcome
 from fleetwright_cli.terminal.headless.output import TextOutput
@@ -60,13 +61,14 @@ class Lines:
     def type(self, text: str) -> None:
         os.write(self.write_end, text.encode())
 
-    async def until(self, seen: Callable[[], object]) -> None:
-        async with asyncio.timeout(60):
-            while not seen():  # noqa: ASYNC110 - the chat signals nothing
-                await asyncio.sleep(0.005)
+    async def until(self, seen: Callable[[], object], what: str = "the chat does what the test expects") -> None:
+        await await_until(seen, what, shown=lambda: (self.out.getvalue(), self.actions.calls), pause=0.005)
 
     async def shows(self, wanted: str) -> None:
-        await self.until(lambda: wanted in self.out.getvalue() and self.out.getvalue().endswith("You: "))
+        await self.until(
+            lambda: wanted in self.out.getvalue() and self.out.getvalue().endswith("You: "),
+            f"the chat shows {wanted!r}",
+        )
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.input.base import PipeInput
+from tests.support.waiting import await_until, within
 
 from fleetwright_cli.terminal.model.changes import (
     AskClosed,
@@ -91,16 +92,11 @@ class Bench:
         top = ["".join(row[x].data for x in range(self.screen.columns)).rstrip() for row in self.screen.history.top]
         return "\n".join([*top, *(line.rstrip() for line in self.screen.display)])
 
-    async def until(self, seen: Callable[[], object]) -> None:
-        async with asyncio.timeout(60):
-            while not seen():  # noqa: ASYNC110 - the terminal signals nothing
-                await asyncio.sleep(0.005)
+    async def until(self, seen: Callable[[], object], what: str = "the screen shows what the test expects") -> None:
+        await await_until(seen, what, shown=lambda: self.text, pause=0.005)
 
     async def shows(self, wanted: str) -> None:
-        try:
-            await self.until(lambda: wanted in self.text)
-        except TimeoutError:
-            raise AssertionError(f"{wanted!r} is not on the screen:\n{self.text}") from None
+        await self.until(lambda: wanted in self.text, f"{wanted!r} is on the screen")
 
 
 @asynccontextmanager
@@ -342,7 +338,7 @@ async def test_picker_returns_the_chosen_row(keys, wanted):
         for key in re.findall(r"\x1b\[.|.|\r", keys):
             found.keys.send_text(key)
             await asyncio.sleep(0)
-        async with asyncio.timeout(60):
+        async with within("the picker ends"):
             assert await picking == wanted
         await found.shows("Meanwhile.")
         assert FULL_CLEAR not in found.output.getvalue().partition("\x1b[?1049h")[0]

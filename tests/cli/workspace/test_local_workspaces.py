@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from e2e.cluster.ports import free_port
+from tests.support.machine import ceiling
 
 from fleetwright_api.spec.agent import AgentSpec, parse_agent
 from fleetwright_cli.dev.hosts import declared_hosts, without_declared_hosts
@@ -196,7 +197,7 @@ def started(request: pytest.FixtureRequest, process_ring: None, tmp_path: Path) 
             body = {"id": secrets.token_hex(8), "command": command, "timeout_seconds": 20}
             url = f"http://127.0.0.1:{ports['desk']}/v1/exec"
             answer = httpx.post(
-                url, json=body, headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=240
+                url, json=body, headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=ceiling()
             )
             return [json.loads(line) for line in answer.text.splitlines()]
 

@@ -14,6 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from tests.support.machine import ceiling
 
 from fleetwright_a2a.outbound.pinned_http import DeniedAddress, PinnedTransport, resolve
 from fleetwright_a2a.outbound.policy.egress_policy import EgressPolicy
@@ -65,7 +66,7 @@ def names(*script: Sequence[str]) -> Callable[..., object]:
 
 
 def client(policy: EgressPolicy, **options: object) -> httpx.AsyncClient:
-    return httpx.AsyncClient(transport=PinnedTransport(policy, **options), trust_env=False, timeout=60)  # type: ignore[arg-type] - the test's own
+    return httpx.AsyncClient(transport=PinnedTransport(policy, **options), trust_env=False, timeout=ceiling())  # type: ignore[arg-type] - the test's own
 
 
 def certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:

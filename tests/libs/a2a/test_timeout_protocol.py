@@ -2,11 +2,12 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 import uvicorn
+from tests.support.waiting import await_until, within
 
 from fleetwright_a2a.http.timeouts import TimeoutProtocol
 
@@ -48,12 +49,6 @@ async def connected(ws="none", protocol=TimeoutProtocol) -> AsyncIterator[Connec
         await serving
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110 - the server offers nothing to wait for
-            await asyncio.sleep(0.01)
-
-
 @pytest.mark.parametrize(
     ("ws", "status"),
     [
@@ -67,19 +62,22 @@ async def test_upgrade_requests_leave_no_connection(ws, status):
             b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
             b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
         )
-        async with asyncio.timeout(60):
+        async with within("the status line arrives"):
             assert (await reader.readline()).startswith(status)
         writer.close()
-        await until(lambda: not connections)
+        await await_until(lambda: not connections, "the server forgets the connection")
 
 
 async def test_a_slow_reader_pauses_the_writer():
     async with connected() as (connections, reader, writer):
         writer.write(b"GET /much HTTP/1.1\r\nHost: x\r\n\r\n")
-        await until(lambda: any(each.flow is not None and each.flow.write_paused for each in connections))
+        await await_until(
+            lambda: any(each.flow is not None and each.flow.write_paused for each in connections),
+            "the server pauses its writes",
+        )
         (protocol,) = connections
         assert protocol.transport.get_write_buffer_size() < 4 * len(PIECE)
-        async with asyncio.timeout(60):
+        async with within("the whole answer arrives"):
             await reader.readuntil(b"\r\n\r\n")
             assert len(await reader.readexactly(PIECES * len(PIECE))) == PIECES * len(PIECE)
 
@@ -92,9 +90,9 @@ async def test_caller_that_reads_nothing_loses_its_connection():
     """The server keeps nothing of the response, and the caller cannot take the part it has for a complete response."""
     async with connected(protocol=Impatient) as (connections, reader, writer):
         writer.write(b"GET /much HTTP/1.1\r\nHost: x\r\n\r\n")
-        await until(lambda: bool(connections))
-        await until(lambda: not connections)
-        async with asyncio.timeout(60):
+        await await_until(lambda: bool(connections), "the server has the connection")
+        await await_until(lambda: not connections, "the server forgets the connection")
+        async with within("the connection breaks"):
             with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
                 await reader.readexactly(PIECES * len(PIECE))
 
@@ -103,7 +101,9 @@ async def test_caller_that_reads_slowly_keeps_its_connection():
     """Only a caller that has read nothing since the last check loses its connection."""
     async with connected() as (connections, _, writer):
         writer.write(b"GET /much HTTP/1.1\r\nHost: x\r\n\r\n")
-        await until(lambda: any(each._unread is not None for each in connections))
+        await await_until(
+            lambda: any(each._unread is not None for each in connections), "the server looks for unread bytes"
+        )
         (protocol,) = connections
         unread = protocol.transport.get_write_buffer_size()
         protocol._unread.cancel()
@@ -111,25 +111,27 @@ async def test_caller_that_reads_slowly_keeps_its_connection():
         assert protocol._unread.when() > protocol.loop.time()
         protocol._unread.cancel()
         protocol._abort_unread(unread)
-        await until(lambda: not connections)
+        await await_until(lambda: not connections, "the server forgets the connection")
 
 
 async def test_caller_that_pauses_for_less_keeps_its_connection():
     async with connected() as (connections, reader, writer):
         for _ in range(2):
             writer.write(b"GET /much HTTP/1.1\r\nHost: x\r\n\r\n")
-            await until(lambda: any(each.flow.write_paused for each in connections))
-            async with asyncio.timeout(60):
+            await await_until(
+                lambda: any(each.flow.write_paused for each in connections), "the server pauses its writes"
+            )
+            async with within("the whole answer arrives"):
                 await reader.readuntil(b"\r\n\r\n")
                 await reader.readexactly(PIECES * len(PIECE))
             (protocol,) = connections
-            await until(lambda: protocol._unread is None)  # noqa: B023 - it is awaited at once
+            await await_until(lambda: protocol._unread is None, "the caller has read everything")  # noqa: B023 - it is awaited at once
 
 
 async def test_connection_close_ends_after_the_whole_body():
     async with connected() as (connections, reader, writer):
         writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        async with asyncio.timeout(60):
+        async with within("the server closes the connection"):
             head, _, body = (await reader.read()).partition(b"\r\n\r\n")
         assert (b"connection: close" in head.lower(), body) == (True, b"ok")
-        await until(lambda: not connections)
+        await await_until(lambda: not connections, "the server forgets the connection")

@@ -13,6 +13,7 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from tests.libs.kube.conftest import CONFIG_MAPS, SECRET_METADATA, WIDGETS
+from tests.support.waiting import within
 
 from fleetwright_kube.errors import (
     ApiError,
@@ -242,7 +243,7 @@ async def test_lease_requests_do_not_wait_for_other_requests():
     app.router.add_route("*", "/{path:.*}", handle)
     async with TestServer(app) as server:
         login = partial(Credentials, f"http://{server.host}:{server.port}", "t")
-        async with KubernetesApi(login, **_IDENTITY) as api, asyncio.timeout(100):
+        async with KubernetesApi(login, **_IDENTITY) as api, within("the Lease and all objects are answered"):
             workers = [asyncio.ensure_future(api.get(CONFIG_MAPS, "n", "c")) for _ in range(64)]
             for _ in range(32):
                 await waiting.acquire()
@@ -269,7 +270,10 @@ async def test_queued_write_is_dropped_after_the_lease_is_lost():
     app.router.add_route("*", "/{path:.*}", handle)
     async with TestServer(app) as server:
         login = partial(Credentials, f"http://{server.host}:{server.port}", "t")
-        async with KubernetesApi(login, **_IDENTITY, may_write=lambda: held[0]) as api, asyncio.timeout(100):
+        async with (
+            KubernetesApi(login, **_IDENTITY, may_write=lambda: held[0]) as api,
+            within("each request is answered or refused"),
+        ):
             reading = [asyncio.ensure_future(api.get(CONFIG_MAPS, "n", "c")) for _ in range(32)]
             await asyncio.sleep(0.1)
             body = {"metadata": {"name": "c", "namespace": "n"}}

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import math
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -10,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from tests.support.waiting import await_until, within
 
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.manager.agent_status_reader import AgentStatusReader, StatusResult
@@ -88,12 +88,12 @@ class Pods:
         await asyncio.sleep(0.05)  # time for an excess request
         assert len(self.record_request) == times
 
-    async def until(self, look: Callable[[], object], *, seconds: float = 100.0) -> None:
-        for _ in range(math.ceil(seconds / 0.01)):
-            if look():
-                return
-            await asyncio.sleep(0.01)
-        pytest.fail(f"asked {len(self.record_request)}, heard {len(self.heard)}")
+    async def until(self, look: Callable[[], object]) -> None:
+        await await_until(
+            look,
+            "the reader does what the test expects",
+            shown=lambda: f"asked {len(self.record_request)}, heard {len(self.heard)}",
+        )
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ async def test_status_reader_connects_over_ipv6():
         port=server.port or 0,
     )
     running = asyncio.create_task(reader.run())
-    async with server, asyncio.timeout(100):
+    async with server, within("the status of the agent is heard"):
         assert await heard.get() == SAID
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -286,7 +286,7 @@ async def test_status_reader_polls_new_pods_despite_silent_ones(pods):
 async def test_status_reader_ends_if_cancelled_during_a_timeout(pods):
     pods.silent = {"127.0.0.1"}
     pods.there = [pod()]
-    async with asyncio.timeout(100), pods.read(patience=0.2):
+    async with within("the reader ends"), pods.read(patience=0.2):
         await pods.until(lambda: pods.record_request)
         await asyncio.sleep(0)
         time.sleep(0.3)  # noqa: ASYNC251 - the loop must see both at once

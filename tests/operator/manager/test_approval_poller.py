@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from tests.support.waiting import await_until
 
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.approvals.approval_listing import NOT_SERVED
@@ -115,12 +115,12 @@ class Polls:
             await asyncio.gather(running, return_exceptions=True)
             await client.close()
 
-    async def until(self, look: Callable[[], object], *, seconds: float = 100.0) -> None:
-        for _ in range(math.ceil(seconds / 0.01)):
-            if look():
-                return
-            await asyncio.sleep(0.01)
-        pytest.fail(f"{len(self.lists)} lists, {len(self.agent.polls)} polls, {self.agent.refused} refusals")
+    async def until(self, look: Callable[[], object]) -> None:
+        await await_until(
+            look,
+            "the poller does what the test expects",
+            shown=lambda: f"{len(self.lists)} lists, {len(self.agent.polls)} polls, {self.agent.refused} refusals",
+        )
 
 
 @pytest.fixture

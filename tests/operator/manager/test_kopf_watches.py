@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from tests.operator.conftest import OperatorApi, World, agent
+from tests.support.waiting import await_until
 
 from fleetwright_api import names
 from fleetwright_operator.manager.kopf_watches import watch_with_kopf
@@ -80,29 +81,23 @@ async def watching(world: World) -> AsyncIterator[None]:
             await task
 
 
-async def until(happened: Callable[[], Any]) -> None:
-    for _ in range(6000):
-        if happened():
-            return
-        await asyncio.sleep(0.02)
-    raise TimeoutError("it did not happen")
-
-
 async def test_kopf_events_reach_the_cache(stub: Stub) -> None:
     stub.items = [{**agent("poet"), "metadata": {**agent("poet")["metadata"], "resourceVersion": "7"}}]
     world, before = World(OperatorApi(), Settings()), threading.active_count()
     async with watching(world):
-        await until(lambda: world.manager.cache.get(names.AGENT, "shop", "poet"))
-    await until(lambda: threading.active_count() <= before + 1)  # the loop keeps one idle thread of its own
+        await await_until(lambda: world.manager.cache.get(names.AGENT, "shop", "poet"), "the cache has the agent")
+    await await_until(
+        lambda: threading.active_count() <= before + 1, "the threads of kopf end", shown=threading.enumerate
+    )  # the loop keeps one idle thread of its own
 
 
 async def test_kopf_restarts_after_a_failure_and_cancels_no_task(stub: Stub, caplog: pytest.LogCaptureFixture) -> None:
     stub.refused = True
     async with watching(World(OperatorApi(), Settings())):
-        await until(lambda: stub.lists)
+        await await_until(lambda: stub.lists, "kopf lists the objects")
         unrelated = asyncio.create_task(asyncio.sleep(60))
-        await until(lambda: "watches failed" in caplog.text)
+        await await_until(lambda: "watches failed" in caplog.text, "the failure is logged", shown=lambda: caplog.text)
         seen = stub.lists
-        await until(lambda: stub.lists > seen)
+        await await_until(lambda: stub.lists > seen, "kopf lists the objects again")
         assert not unrelated.done()
         unrelated.cancel()

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from tests.operator.conftest import OperatorApi, World, agent
+from tests.support.waiting import await_until
 
 from fleetwright_api import names
 from fleetwright_kube.port import Object, Resource
@@ -41,9 +42,9 @@ async def test_cache_notices_an_agent_deleted_between_two_lists():
     api.remove(names.AGENT, "poet")
 
     bridging = asyncio.create_task(world.manager.cache_sync.bridge([RESOURCES[kind] for kind in OWN_KINDS]))
-    async with asyncio.timeout(10):
-        while world.manager.cache.get(names.AGENT, "shop", "poet"):  # noqa: ASYNC110 - the cache has no event
-            await asyncio.sleep(0.01)
+    await await_until(
+        lambda: not world.manager.cache.get(names.AGENT, "shop", "poet"), "the cache forgets the deleted agent"
+    )
     assert set(OWN_KINDS) <= api.since.keys()
     bridging.cancel()
     await asyncio.gather(bridging, return_exceptions=True)

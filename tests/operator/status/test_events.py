@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from tests.support.waiting import await_until
 
 from fleetwright_kube.errors import ApiError
 from fleetwright_kube.event_recorder import EventRecorder
@@ -74,11 +75,7 @@ async def event_recorder(api):
 
 
 async def heard(api, count):
-    for _ in range(200):
-        if len(api.writes) >= count:
-            return
-        await asyncio.sleep(0.01)
-    pytest.fail(f"only {api.writes}")
+    await await_until(lambda: len(api.writes) >= count, f"{count} events are written", shown=lambda: api.writes)
 
 
 async def test_event_count_continues_after_a_restart(api, event_recorder):

@@ -1,26 +1,35 @@
-"""The health of objects in other tools: Argo CD with the shipped script, Flux and kustomize with kstatus."""
+"""The health of objects in other tools: Argo CD with the shipped script, Flux and kustomize with kstatus.
+
+`tests/controlplane/test_gitops.py` evaluates the health expressions for Flux.
+"""
 
 import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 from lupa.lua51 import LuaRuntime
+from tests.support.operator.reasons import find_reasons
+from tests.support.operator.statuses import (
+    DANGLING,
+    FRESH,
+    KINDS,
+    behind,
+    deleting,
+    healthy,
+    judged,
+    stopped,
+    waits_for,
+)
 
 from fleetwright_api.violation import Violation
-from fleetwright_operator.status.status import StageOutcomes, custom_status
-from fleetwright_operator.status.workload_health import WorkloadHealth
 
 ROOT = Path(__file__).parents[3]
 GITOPS = ROOT / "examples/gitops"
-SOURCES = "".join(path.read_text() for folder in ("operator", "libs") for path in (ROOT / folder).rglob("*.py"))
-NOW = "2026-03-01T12:00:00Z"
-KINDS = ("Agent", "Skill", "McpServer")
 
 
 def argo(body: Mapping[str, Any]) -> str:
@@ -50,54 +59,6 @@ def kstatus(body: Mapping[str, Any]) -> str:
     return "Current"
 
 
-def flux(kind: str, body: Mapping[str, Any]) -> str:
-    """Evaluate the health expressions for a kind, in the order of Flux.
-
-    The expressions are CEL in a subset that equals Python except for a few operators.
-    """
-    documents = yaml.safe_load_all((GITOPS / "flux/fleet.yaml").read_text())
-    (listed,) = (
-        spec["healthCheckExprs"] for spec in (each["spec"] for each in documents) if "healthCheckExprs" in spec
-    )
-    (found,) = (each for each in listed if each["kind"] == kind)
-    whole = json.loads(json.dumps(body), object_hook=lambda fields: SimpleNamespace(**fields))
-    for name, verdict in {"inProgress": "InProgress", "failed": "Failed", "current": "Current"}.items():
-        text = re.sub(r"(\S+)\.exists\(c, ", r"holds(\1, lambda c: ", found[name])
-        python = text.replace("&&", " and ").replace("||", " or ")
-        holds = lambda every, look: any(look(each) for each in every)  # noqa: E731 - the macro of CEL
-        if eval(python, {"holds": holds, "status": getattr(whole, "status", None), "metadata": whole.metadata}):
-            return verdict
-    return "InProgress"
-
-
-def judged(*, rolls_out: bool = True, **outcome: Any) -> dict[str, Any]:
-    """Return an object of generation 2 with the status that the operator writes for that outcome."""
-    status = custom_status({}, StageOutcomes(**outcome), generation=2, now=NOW, rolls_out=rolls_out)
-    return {"metadata": {"name": "poet", "generation": 2}, "spec": {}, "status": status}
-
-
-def healthy(**more: Any) -> dict[str, Any]:
-    return judged(resolved=(), written="revision r", health=WorkloadHealth(True, "RolledOut", ""), **more)
-
-
-def waits_for(status: bool | None, reason: str) -> dict[str, Any]:
-    return judged(resolved=(), written="revision r", health=WorkloadHealth(status, reason, "why"))
-
-
-def behind(body: dict[str, Any]) -> dict[str, Any]:
-    return {**body, "metadata": {**body["metadata"], "generation": 3}}
-
-
-def deleting(body: dict[str, Any]) -> dict[str, Any]:
-    return {**body, "metadata": {**body["metadata"], "deletionTimestamp": NOW}}
-
-
-def stopped(reason: str) -> dict[str, Any]:
-    return judged(resolved=(), programmed=Violation(reason, "why"))
-
-
-FRESH = {"metadata": {"name": "poet", "generation": 1}, "spec": {}, "status": {"observedGeneration": -1}}
-DANGLING = judged(resolved=[Violation("SecretNotFound", "no key")])
 STAGES = [
     pytest.param(FRESH, "Progressing", "InProgress", id="made a moment ago"),
     pytest.param(healthy(), "Healthy", "Current", id="ready"),
@@ -142,42 +103,6 @@ def test_argo_and_kstatus_read_each_stage(body, in_argo, in_flux):
     assert (argo(body), kstatus(body)) == (in_argo, in_flux)
 
 
-INVALID = judged(accepted=[Violation("InvalidSkill", "x")])
-IN_FLUX = [
-    pytest.param(KINDS, FRESH, "InProgress", id="made a moment ago"),
-    pytest.param(KINDS, behind(INVALID), "InProgress", id="mended a moment ago"),
-    pytest.param(KINDS, healthy(), "Current", id="ready"),
-    pytest.param(KINDS, INVALID, "Failed", id="a wrong spec"),
-    pytest.param(KINDS, stopped("Rejected"), "Failed", id="a child that cannot be"),
-    pytest.param(KINDS, stopped("Conflict"), "Failed", id="somebody else's child"),
-    pytest.param(KINDS, DANGLING, "InProgress", id="a reference that dangles, and may be on its way"),
-    pytest.param(["Agent"], stopped("PreflightFailed"), "Failed", id="a revision that cannot start"),
-    pytest.param(["Agent"], waits_for(False, "Suspended"), "Current", id="suspended"),
-    pytest.param(["Agent"], waits_for(True, "Asleep"), "Current", id="asleep"),
-    pytest.param(["Agent"], waits_for(False, "RollingOut"), "InProgress", id="waking, as at any start of a pod"),
-    pytest.param(
-        ["Skill"],
-        judged(resolved=[Violation("SourcePending", "x")], rolls_out=False),
-        "InProgress",
-        id="a source that is being looked at",
-    ),
-    pytest.param(["McpServer"], waits_for(None, "NotObserved"), "InProgress", id="tools that nobody has looked at"),
-    pytest.param(["McpServer"], waits_for(False, "Unreachable"), "InProgress", id="a server that may come up"),
-    pytest.param(["McpServer"], waits_for(False, "ToolsChanged"), "Failed", id="tools that are not the pinned ones"),
-    pytest.param(["McpServer"], waits_for(False, "TooManyTools"), "Failed", id="more tools than are kept"),
-]
-
-
-@pytest.mark.parametrize(("kinds", "body", "wanted"), IN_FLUX)
-def test_flux_status_separates_failures_from_waiting(kinds, body, wanted):
-    assert {kind: flux(kind, body) for kind in kinds} == dict.fromkeys(kinds, wanted)
-
-
-def test_flux_reasons_exist_in_the_source():
-    named = re.findall(r"'(\w+)'", (GITOPS / "flux/fleet.yaml").read_text())
-    assert [text for text in named if text not in {"True", "False"} and f'"{text}"' not in SOURCES] == []
-
-
 def test_argo_verdict_reports_the_missing_part():
     said = argo_verdict(healthy(degraded=Violation("ToolsMissing", "no tool x")))
     assert said["message"] == "Degraded: no tool x"
@@ -196,7 +121,15 @@ def test_kstatus_of_a_new_object_needs_the_default_status():
 def test_argo_health_reasons_exist_in_the_source():
     listed = re.findall(r"(\w+) = true", (GITOPS / "argocd/health.lua").read_text())
     assert len(listed) == 7
-    assert [reason for reason in listed if f'"{reason}"' not in SOURCES] == []
+    assert set(listed) <= find_reasons()
+
+
+def test_flux_reasons_exist_in_the_source():
+    text = (GITOPS / "flux/fleet.yaml").read_text()
+    listed = re.findall(r"c\.reason (?:== '(\w+)'|in \[([^]]*)])", text)
+    reasons = {word for one, several in listed for word in [one, *re.findall(r"'(\w+)'", several)] if word}
+    assert len(reasons) == 7
+    assert reasons <= find_reasons()
 
 
 def test_argo_config_has_the_same_script_for_each_kind():

@@ -1,89 +1,13 @@
 """The documentation explains every reason of a failed condition, and no other reason."""
 
-import ast
 import re
-from collections import defaultdict
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
-import pytest
+from tests.support.operator.reasons import find_reasons
 
 ROOT = Path(__file__).parents[3]
-SOURCES = (ROOT / "operator/src", ROOT / "libs/api/src", ROOT / "libs/kube/src")
 GUIDE = ROOT / "docs/guides/watching-it.md"
 REFERENCE = "".join(path.read_text() for path in (ROOT / "docs/reference").glob("*.md"))
-ABNORMAL = {"CONFLICT", "DEGRADED", "CARD_DRIFT", "ESCALATED"}
-REFERRED = ("Secret", "ConfigMap")
-"""The kinds from which reasons are derived."""
-
-
-@cache
-def modules() -> dict[str, list[ast.AST]]:
-    """Return the nodes of each module."""
-    paths = ((path, path.relative_to(source)) for source in SOURCES for path in source.rglob("*.py"))
-    return {str(name): list(ast.walk(ast.parse(path.read_text()))) for path, name in paths}
-
-
-@cache
-def assignments(module: str) -> dict[str, list[ast.expr]]:
-    """Return the values that a module assigns to each name."""
-    found: dict[str, list[ast.expr]] = defaultdict(list)
-    for node in modules()[module]:
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if len(targets) == 1:
-                found[ast.unparse(targets[0])].append(node.value)
-    return found
-
-
-@cache
-def reasons() -> set[str]:
-    """Return the reasons in calls: Violation(reason, …), WorkloadHealth(status, reason, …), Condition(…)."""
-    found = set()
-    for name, nodes in modules().items():
-        for call in (node for node in nodes if isinstance(node, ast.Call)):
-            kind = call.func.id if isinstance(call.func, ast.Name) else ""
-            if kind == "Violation":
-                found |= set(texts(call.args[0], name))
-            elif kind == "WorkloadHealth" and not is_true(call.args[0]):
-                found |= set(texts(call.args[1], name))
-            elif kind == "Condition" and (not is_true(call.args[1]) or ast.unparse(call.args[0]) in ABNORMAL):
-                found |= set(texts(call.args[2], name))
-    # An exception carries this one.
-    return {*found, "Conflict"}
-
-
-def is_true(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is True
-
-
-def texts(value: ast.expr, module: str) -> Iterator[str]:
-    """Yield the possible values of an expression. An expression that passes on a reason yields nothing."""
-    match value:
-        case ast.Constant(value=str(text)):
-            yield text
-        case ast.IfExp(body=one, orelse=other):
-            yield from texts(one, module)
-            yield from texts(other, module)
-        case ast.JoinedStr(values=[ast.FormattedValue(), ast.Constant(value=str(rest))]):
-            yield from (f"{kind}{rest}" for kind in REFERRED)
-        case ast.Name(id=name):
-            own = list(assigned(name, module))
-            for text in own or [text for other in modules() for text in assigned(name, other)]:
-                yield text
-        case ast.Attribute(attr="reason") | ast.Subscript(slice=ast.Constant(value="reason")):
-            return
-        case ast.Attribute(value=ast.Name(id=other), attr=name):
-            for path in (path for path in modules() if path.endswith(f"/{other}.py")):
-                yield from assigned(name, path)
-        case _:
-            pytest.fail(f"{module}: {ast.unparse(value)} may be a reason, and this test does not see which")
-
-
-def assigned(name: str, module: str) -> Iterator[str]:
-    for value in assignments(module).get(name, ()):
-        yield from texts(value, module)
 
 
 def explained() -> set[str]:
@@ -94,11 +18,11 @@ def explained() -> set[str]:
 
 def test_reasons_are_all_explained_with_a_remedy():
     # `Blocked` has no row, because it refers to the row of another reason.
-    assert explained() == reasons() - {"Blocked"}
+    assert explained() == find_reasons() - {"Blocked"}
 
 
 def test_reasons_are_all_listed_in_the_reference():
-    assert {reason for reason in reasons() if f"`{reason}`" not in REFERENCE} == set()
+    assert {reason for reason in find_reasons() if f"`{reason}`" not in REFERENCE} == set()
 
 
 def test_reasons_finds_the_reasons_of_the_source():
@@ -110,5 +34,5 @@ def test_reasons_finds_the_reasons_of_the_source():
         "Preflight",
         "NotOwned",
         "SecretNotFound",
-    } <= reasons()
-    assert not {"Ready", "RolledOut", "Valid"} & reasons()
+    } <= find_reasons()
+    assert not {"Ready", "RolledOut", "Valid"} & find_reasons()

@@ -1,0 +1,1 @@
+"""Shared code of the tests against a real control plane."""
