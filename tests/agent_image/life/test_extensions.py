@@ -188,6 +188,30 @@ async def test_data_parts_repeat_extension_metadata(agent, message):
         assert artifact["parts"][0]["text"] == "Here is what I found. A table for 4 is booked."
 
 
+async def test_extension_data_is_in_the_metadata_alone_by_default(agent, message):
+    async with agent() as guest:
+        events = await stream(guest, message, "Book table for 4")
+    artifact = [e["artifactUpdate"]["artifact"] for e in events if "artifactUpdate" in e][-1]
+    assert artifact["metadata"][COST]["success"] is True
+    assert [m for m in messages(events) if data(m, "tool-call-v1")] == []
+    assert data(artifact, "cost-v1") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "has_answer"),
+    [
+        pytest.param("Hello [[fail:401]]", False, id="of a task without an answer, in the message of its status"),
+        pytest.param("Book table for 4 [[fail:malformed]]", True, id="of a task with an answer, in its artifact"),
+    ],
+)
+async def test_data_parts_repeat_the_cost_of_a_failed_task(agent, states, text, has_answer):
+    async with agent(extensions={"dataParts": True}) as guest:
+        task = await guest.say(text)
+    assert states(task) == "failed"
+    holder = task["artifacts"][0] if has_answer else task["status"]["message"]
+    assert data(holder, "cost-v1") == [holder["metadata"][COST]]
+
+
 @pytest.mark.parametrize(
     ("extensions", "thoughts"),
     [

@@ -35,6 +35,10 @@ CALL = ToolCall({}, TurnRequest("client:web", "c", "t", "x"), lambda _: None)
         pytest.param("no", False, id="no is a no"),
         pytest.param("", False, id="silence is a no"),
         pytest.param("yes, but only half of it", False, id="more than a yes is a no"),
+        *(
+            pytest.param(word, False, id=f"{word!r} is a no")
+            for word in ("accept", "agreed", "allow", "confirm", "fine", "go", "okay", "sure", "yep", "1", "t", "")
+        ),
         pytest.param("not ok", False, id="a no with a yes in it is a no"),
         pytest.param(1, False, id="a number is a no"),
         pytest.param(None, False, id="nothing is a no"),

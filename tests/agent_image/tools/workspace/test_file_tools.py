@@ -33,6 +33,22 @@ async def test_read_file_returns_text_and_position(bench: Any, arguments: dict[s
     assert (await (await bench(FILES)).run("read_file", path="a.py", **arguments)).text == text
 
 
+async def test_read_file_reads_2000_lines_by_default(bench: Any) -> None:
+    tools = await bench({"a.py": "x\n" * 2001})
+    read = (await tools.run("read_file", path="a.py")).text
+    assert read.endswith("[Lines 1 to 2000 of 2001; offset 2000 continues.]")
+    limit = tools.tools["read_file"].parameters["properties"]["limit"]
+    assert (limit["maximum"], limit["description"]) == (2000, "Lines to read; 2000 by default")
+
+
+async def test_search_files_shows_100_matches(bench: Any) -> None:
+    tools = await bench({"a.py": "x\n" * 101})
+    *lines, note = (await tools.run("search_files", pattern="x")).text.splitlines()
+    assert len(lines) == 100
+    assert note == "[There are more; the first 100 are shown. Use a narrower pattern or path.]"
+    assert "At most 100 lines" in tools.tools["search_files"].description
+
+
 async def test_read_file_names_similar_files(bench: Any) -> None:
     tools = await bench(FILES)
     with pytest.raises(ToolError, match=r"no file c\.py; similar names: /workspace/a\.py, /workspace/b\.py"):

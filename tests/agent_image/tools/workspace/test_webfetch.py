@@ -11,9 +11,10 @@ from fleetwright_a2a.outbound.policy.egress_policy import EgressTarget
 from fleetwright_agent.storage.storage import Storage
 from fleetwright_agent.tools.port import Ask, ToolBlocked, ToolError
 from fleetwright_agent.tools.workspace.web.charsets import decoded, media_type_of
-from fleetwright_agent.tools.workspace.web.page_fetcher import MOST_BYTES, PageFetcher, web_transport
+from fleetwright_agent.tools.workspace.web.page_fetcher import PageFetcher, web_transport
 from fleetwright_agent.tools.workspace.web.page_text import page_text
 
+MEBIBYTE = 1024 * 1024
 URL = "https://docs.example.com/page"
 HTML = (
     "<html><head><title>t</title></head><body><h1>One</h1><p>a <b>b</b> <a href='https://x/y'>z</a></p></body></html>"
@@ -103,7 +104,7 @@ async def test_webfetch_checks_every_redirect(bench: Any, location: str, words: 
         (page(b"x", "image/png"), "image/png, not text"),
         (page(b"x", "application/octet-stream"), "not text"),
         (httpx.Response(404), "status 404"),
-        (httpx.Response(200, stream=httpx.ByteStream(b"x" * (MOST_BYTES + 1))), "larger than"),
+        (httpx.Response(200, stream=httpx.ByteStream(b"x" * (5 * MEBIBYTE + 1))), "larger than"),
         (httpx.Response(200, stream=httpx.ByteStream(b"x"), headers={"Content-Encoding": "gzip"}), "is compressed"),
     ],
 )
@@ -111,6 +112,13 @@ async def test_webfetch_refuses_an_answer(bench: Any, response: httpx.Response, 
     tools = await bench(transport=answering(page=response))
     with pytest.raises(ToolError, match=words):
         await tools.run("webfetch", url=URL)
+
+
+async def test_webfetch_reads_a_page_of_five_mebibytes(bench: Any) -> None:
+    body = httpx.ByteStream(b"x" * 5 * MEBIBYTE)
+    response = httpx.Response(200, stream=body, headers={"Content-Type": "text/plain"})
+    tools = await bench(transport=answering(page=response))
+    assert (await tools.run("webfetch", url=URL)).text.startswith("xxx")
 
 
 async def test_webfetch_cuts_a_long_text(bench: Any) -> None:
