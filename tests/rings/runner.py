@@ -17,7 +17,7 @@ from tests.rings.catalogue import CANNOT_RUN, Ring
 from tests.rings.outcomes import VARIABLE, Outcomes, read_outcomes
 from tests.support.machine import machine_factor
 
-RING_MARGIN = 3.0
+RING_MARGIN = 5.0
 """The ceiling of a ring is this many times its quiet duration, multiplied by the factor of the machine."""
 MOST_UNSTABLE = 10
 """A run with more unstable tests is red."""
