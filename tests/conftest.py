@@ -23,6 +23,8 @@ _MARKERS = (
     "starts_first: a module that takes long and starts first, so that no worker ends late",
     "exhaustive: a long form of another test, or the second of its kind; only `make test-all` runs it",
 )
+_REPORT_SECONDS = 20.0
+"""The time after the ceiling of a wait, so that a test fails with the message of its wait."""
 _PROCESS_FOLDERS = frozenset({"controlplane", "faults"})
 _PROCESS_EVENTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})
 _SOCKET_EVENTS = frozenset({"socket.bind", "socket.connect", "socket.getaddrinfo"})
@@ -74,7 +76,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if _needs_process(item):
             item.add_marker(pytest.mark.process)
         if not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(ceiling()))
+            item.add_marker(pytest.mark.timeout(ceiling() + _REPORT_SECONDS))
     items.sort(key=lambda item: item.get_closest_marker("starts_first") is None)
 
 
