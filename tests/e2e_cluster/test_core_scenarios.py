@@ -9,7 +9,7 @@ from e2e.scenarios.core import CORE
 
 
 def plain(text):
-    """Return a text as one line, without the marks of lists."""
+    """Return a text as one line, because a sentence may continue on the next one."""
     return re.sub(r"\s+", " ", text)
 
 
