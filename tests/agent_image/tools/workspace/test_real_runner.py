@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.workspace.conftest import TOKEN, LocalWorkspace, wait_until
+from tests.support.waiting import await_until
+from tests.workspace.conftest import TOKEN, LocalWorkspace
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.workspace import Workspace
@@ -200,7 +201,7 @@ async def test_cancelled_call_ends_its_command(tools: dict[str, Tool], running: 
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.to_thread(wait_until, (running.root / "ended").exists)
+    await await_until((running.root / "ended").exists, "the command sees SIGTERM")
 
 
 async def test_git_status_checks_for_filters(tools: dict[str, Tool], running: LocalWorkspace) -> None:
