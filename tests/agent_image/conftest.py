@@ -5,18 +5,16 @@ import fcntl
 import hashlib
 import json
 import logging
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 import httpx
 import pytest
-import uvicorn
 from a2a.client import ClientConfig, ClientFactory
 from a2a.client.client import Client
 from a2a.types.a2a_pb2 import AgentCard, Message, Part, Role, SendMessageRequest
@@ -25,6 +23,7 @@ from e2e.cluster.uv import folder as uv_folder
 from google.protobuf.json_format import ParseDict
 from tests.agent_image.plain import NO_TLS
 from tests.support.agent.preloaded import Preloaded
+from tests.support.http_server import serve_app
 from tests.support.machine import ceiling
 from tests.support.waiting import within
 
@@ -241,7 +240,7 @@ Open = Callable[..., Awaitable[Door]]
 @pytest.fixture
 async def open_door(process_ring: None, mounted: Mounted) -> AsyncIterator[Open]:
     """Start the agent with a turn (the echo by default) behind a real HTTP server, and stop it after the test."""
-    running: list[tuple[uvicorn.Server, asyncio.Task[None], Application]] = []
+    running = AsyncExitStack()
 
     async def start(
         script: Callable[[TurnRequest], AsyncIterator[Frame]] = echo,
@@ -253,22 +252,13 @@ async def open_door(process_ring: None, mounted: Mounted) -> AsyncIterator[Open]
         turn = ScriptedTurn(script)
         app = create_app(mounted.config(), layout=mounted.layout, turn=turn, metrics=metrics, **seams)
         await app.start()
-        listener = socket.create_server(("127.0.0.1", 0))
-        server = uvicorn.Server(
-            uvicorn.Config(app.a2a, http=protocol, ws="none", lifespan="off", log_config=None, access_log=False)
-        )
-        serving = asyncio.create_task(server._serve([listener]))
-        running.append((server, serving, app))
-        while not server.started:  # noqa: ASYNC110 - the server offers nothing to wait for
-            await asyncio.sleep(0.005)
-        return Door(app, f"http://127.0.0.1:{listener.getsockname()[1]}", turn)
+        running.push_async_callback(app.aclose)
+        port = await running.enter_async_context(serve_app(app.a2a, http=protocol, lifespan="off"))
+        running.push_async_callback(app.drain)
+        return Door(app, f"http://127.0.0.1:{port}", turn)
 
-    yield start
-    for server, serving, app in running:
-        await app.drain()
-        server.should_exit = True
-        await serving
-        await app.aclose()
+    async with running:
+        yield start
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from tests.cli.terminal.fleet import Fleet, serving
+from tests.cli.terminal.fleet import Fleet
+from tests.support.http_server import serve_in_thread
 from tests.support.machine import ceiling
 
 GUIDE = Path(__file__).parents[2] / "docs/guides/first-agent-on-a-cluster.md"
@@ -37,7 +38,7 @@ def test_program_of_the_guide_calls_an_agent(fleet: Fleet, token: str, wanted: t
         known = request.headers.get("authorization", "").startswith("Bearer ")
         return JSONResponse(card) if known else JSONResponse({}, 401)
 
-    with serving(Starlette(routes=[Route("/.well-known/agent-card.json", protected)])) as port:
+    with serve_in_thread(Starlette(routes=[Route("/.well-known/agent-card.json", protected)])) as port:
         changes = {"AGENT_URL": f"http://127.0.0.1:{port}", "AGENT_TOKEN": token or fleet.address["token"]}
         ended = subprocess.run(
             [sys.executable, "-"], input=program(), env={**os.environ, **changes}, capture_output=True, text=True,

@@ -13,8 +13,9 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from tests.cli.terminal.fleet import environment, serving
+from tests.cli.terminal.fleet import environment
 from tests.support.cli.dev_run import run_fleetwright
+from tests.support.http_server import serve_in_thread
 
 from fleetwright_cli.cluster.refusals import refusal
 from fleetwright_cli.team.bundle import portable
@@ -160,7 +161,7 @@ class Api:
 def cluster(folder: Path) -> Iterator[tuple[Api, Any]]:
     """Serve the API. Yield it with a function that runs `fleetwright team`."""
     api = Api()
-    with serving(api.app()) as port:
+    with serve_in_thread(api.app()) as port:
         config = {
             "current-context": "c",
             "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],

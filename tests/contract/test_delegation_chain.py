@@ -1,6 +1,5 @@
 """The gateway and three agents: the last agent knows the person who began, ten minutes and a sleep later."""
 
-import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator
@@ -10,12 +9,12 @@ from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 from e2e.cluster.ports import free_port
 from joserfc.jwk import ECKey
 from tests.agent_image.call_records import call_records
 from tests.gateway.fleet_api import ISSUER, NOW, FleetApi, token_text
 from tests.gateway.served_gateway import CARD, URL, Client, running
+from tests.support.http_server import serve_app
 from tests.support.machine import ceiling
 
 from fleetwright_a2a.clock import Clock
@@ -158,12 +157,9 @@ class Member:
         )
         await app.start()
         listener = socket.create_server((ADDRESSES[self.name], self.team.port))
-        server = uvicorn.Server(uvicorn.Config(app.a2a, ws="none", lifespan="off", log_config=None, access_log=False))
-        serving = asyncio.create_task(server._serve([listener]))
-        yield
-        await app.drain()
-        server.should_exit = True
-        await serving
+        async with serve_app(app.a2a, listener, lifespan="off"):
+            yield
+            await app.drain()
         await app.aclose()
 
 

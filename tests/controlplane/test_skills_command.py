@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from e2e.cluster.kubeconfig import write as write_kubeconfig
-from tests.cli.terminal.fleet import environment, serving
+from tests.cli.terminal.fleet import environment
 from tests.controlplane.conftest import Admin, Space
 from tests.support.cli.learning_agent import LearningAgent, learned
 from tests.support.controlplane.gateway import token_of
+from tests.support.http_server import serve_in_thread
 from tests.support.machine import ceiling
 
 Promote = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -22,7 +23,7 @@ SKILL = "book-table"
 @pytest.fixture
 def desk(process_ring: None) -> Iterator[LearningAgent]:
     agent = LearningAgent([learned(SKILL)])
-    with serving(agent.app()) as port:
+    with serve_in_thread(agent.app()) as port:
         agent.port = port
         yield agent
 

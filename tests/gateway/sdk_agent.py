@@ -5,7 +5,6 @@ from base64 import urlsafe_b64decode
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-import uvicorn
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
@@ -15,8 +14,7 @@ from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, 
 from a2a.types.a2a_pb2 import TaskStatus
 from starlette.applications import Starlette
 from starlette.requests import Request
-
-from fleetwright_gateway.process.sockets import listen
+from tests.support.http_server import serve_app
 
 ENDS = {
     "fail": TaskState.TASK_STATE_FAILED,
@@ -139,14 +137,8 @@ class SdkAgent:
         route.endpoint = recorded
         app = Starlette()
         app.add_route("/a2a", recorded, methods=["POST"])
-        listener = listen(0, host="127.0.0.1")
-        self.port = listener.getsockname()[1]
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none"))
-        server.install_signal_handlers = lambda: None  # type: ignore[attr-defined] # signals are those of the tests
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
-        try:
-            yield
-        finally:
-            self.executor.stopped.set()
-            server.force_exit = server.should_exit = True
-            await serving
+        async with serve_app(app, lifespan="off") as self.port:
+            try:
+                yield
+            finally:
+                self.executor.stopped.set()

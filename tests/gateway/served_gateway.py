@@ -10,11 +10,11 @@ import aiohttp
 import yarl
 from aiohttp import web
 from tests.gateway.fleet_api import NOW, FleetApi
+from tests.support.http_server import serve_config
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_gateway.app import GatewayParts, build_gateway
-from fleetwright_gateway.process.serving import serve
-from fleetwright_gateway.process.sockets import listen
+from fleetwright_gateway.process.serving import http_config
 from fleetwright_gateway.settings import GatewaySettings
 from fleetwright_gateway.wake.waker import IsReady
 
@@ -92,8 +92,6 @@ async def running(
     is_ready: IsReady | None = None,
 ) -> AsyncIterator[Client]:
     clock = clock or Clock(now_ns=lambda: int(NOW * 1e9))
-    traffic, ops = listen(0, host="127.0.0.1"), listen(0, host="127.0.0.1")
-    leaving = asyncio.Event()
     async with build_gateway(api, settings, clock=clock, is_ready=is_ready) as gateway:
         if filled:
             assert await gateway.synchroniser.fill()
@@ -104,17 +102,8 @@ async def running(
                 "Namespace": "NamespaceMetadata",
             }
             api.listeners.append(lambda event, kind, body: informer.event(views.get(kind, kind), event, body))
-        serving = asyncio.create_task(
-            serve(
-                gateway.traffic,
-                gateway.ops,
-                traffic_socket=traffic,
-                ops_socket=ops,
-                drain_seconds=1,
-                leaving=leaving,
-            )
-        )
-        async with aiohttp.ClientSession() as session:
-            yield Client(session, f"http://127.0.0.1:{traffic.getsockname()[1]}", gateway)
-        leaving.set()
-        await serving
+        async with (
+            serve_config(http_config(gateway.traffic, drain_seconds=1)) as server,
+            aiohttp.ClientSession() as session,
+        ):
+            yield Client(session, f"http://127.0.0.1:{server.port}", gateway)

@@ -1,26 +1,24 @@
 """Complete agents with the offline model and tools with countable effects, in this process and in a child process."""
 
-import asyncio
 import json
 import os
-import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 import anyio
 import httpx
 import pytest
-import uvicorn
 from e2e.cluster.ports import free_ports
 from mcp.server.fastmcp import FastMCP
 from tests.agent_image.life.scripted_model import ScriptedModel
 from tests.agent_image.plain import NO_TLS
 from tests.support.agent.background_tasks import BackgroundModel, LostAnswer, build_gateway
 from tests.support.agent.preloaded import ForkedProcess, Preloaded
+from tests.support.http_server import serve_app, serve_in_thread
 from tests.support.machine import ceiling
 from tests.support.waiting import await_until, within
 from tests.workspace.conftest import TOKEN, LocalWorkspace
@@ -38,21 +36,6 @@ TOKENS = {
     "agent:team/peer": "token-of-peer",
     "agent:team/echo": "self",
 }
-
-
-@contextmanager
-def serving(app: Any) -> Iterator[int]:
-    """Serve the application on a loopback port in its own thread."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
-    thread = Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join()
-        listener.close()
 
 
 @dataclass
@@ -95,14 +78,14 @@ class House:
 
 @pytest.fixture(scope="session")
 def model_port(process_ring: None) -> Iterator[int]:
-    with serving(OfflineModel().app()) as port:
+    with serve_in_thread(OfflineModel().app()) as port:
         yield port
 
 
 @pytest.fixture(scope="session")
 def keyed_model_port(process_ring: None) -> Iterator[int]:
     """Start an offline model that accepts only the key `right`, and yield its port."""
-    with serving(OfflineModel(key="right").app()) as port:
+    with serve_in_thread(OfflineModel(key="right").app()) as port:
         yield port
 
 
@@ -136,7 +119,7 @@ class Recorder:
 @pytest.fixture
 def model(process_ring: None) -> Iterator[tuple[Recorder, dict[str, Any]]]:
     recorder = Recorder()
-    with serving(recorder) as port:
+    with serve_in_thread(recorder) as port:
         yield (
             recorder,
             {
@@ -151,7 +134,7 @@ def model(process_ring: None) -> Iterator[tuple[Recorder, dict[str, Any]]]:
 
 @pytest.fixture
 def serve(process_ring: None) -> Callable[..., Any]:
-    return serving
+    return serve_in_thread
 
 
 @pytest.fixture
@@ -161,7 +144,7 @@ def house() -> House:
 
 @pytest.fixture
 def house_port(process_ring: None, house: House) -> Iterator[int]:
-    with serving(house.server().streamable_http_app()) as port:
+    with serve_in_thread(house.server().streamable_http_app()) as port:
         yield port
         house.kitchen.set()
 
@@ -316,25 +299,15 @@ async def opened(mounted: Any, *, ready: bool = True, **seams: Any) -> AsyncIter
     """Start the agent of these files on its two ports."""
     app = create_app(mounted.config(), layout=mounted.layout, retry_seconds=0.1, **seams)
     await app.start()
-    servers = [
-        uvicorn.Server(uvicorn.Config(door, lifespan="off", log_config=None, timeout_graceful_shutdown=1))
-        for door in (app.a2a, app.ops)
-    ]
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in servers]
-    running = [
-        asyncio.create_task(server._serve([listener])) for server, listener in zip(servers, listeners, strict=True)
-    ]
-    guest = Guest(*(f"http://127.0.0.1:{listener.getsockname()[1]}" for listener in listeners))
-    try:
-        if ready:
-            await guest.ready()
-        yield guest
-    finally:
-        await app.drain()
-        for server in servers:
-            server.should_exit = True
-        await asyncio.gather(*running)
-        await app.aclose()
+    async with serve_app(app.a2a, lifespan="off") as a2a, serve_app(app.ops, lifespan="off") as ops:
+        guest = Guest(f"http://127.0.0.1:{a2a}", f"http://127.0.0.1:{ops}")
+        try:
+            if ready:
+                await guest.ready()
+            yield guest
+        finally:
+            await app.drain()
+    await app.aclose()
 
 
 @pytest.fixture

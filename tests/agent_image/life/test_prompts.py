@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
-from tests.agent_image.life.conftest import serving
+from tests.support.http_server import serve_in_thread
 from tests.support.waiting import within
 
 from fleetwright_cli.offline.model import OfflineModel
@@ -47,7 +47,7 @@ class Recorded:
 @pytest.fixture
 def recorded(process_ring: None) -> Iterator[Recorded]:
     found = Recorded()
-    with serving(found) as port:
+    with serve_in_thread(found) as port:
         found.port = port
         yield found
 

@@ -6,17 +6,17 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
-import uvicorn
 from e2e.cluster.ports import free_port
 from mcp import types
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from tests.support.http_server import serve_app
 from tests.support.waiting import within
 
 from fleetwright_agent.config.layout import Layout
@@ -30,24 +30,10 @@ from fleetwright_agent.tools.port import ToolCall, ToolError
 CALL = ToolCall({}, TurnRequest("o", "c", "t", "x"), lambda _: None)
 
 
-@contextmanager
-def _nothing():
-    yield
-
-
-@asynccontextmanager
-async def serving(app, *, port=0, **settings):
+def serving(app, *, port=0, **settings):
     # A port that the kernel chooses could belong to another program when a test serves on it again.
     listener = socket.create_server(("127.0.0.1", port or free_port()))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1, **settings))
-    server.capture_signals = _nothing
-    running = asyncio.create_task(server.serve(sockets=[listener]))
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        server.should_exit = True
-        await running
-        listener.close()
+    return serve_app(app, listener, **settings)
 
 
 class Scripted:

@@ -2,23 +2,20 @@
 
 import asyncio
 import json
-import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
-import uvicorn
-from e2e.cluster.ports import free_port
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
+from tests.support.http_server import serve_in_thread
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.audit.factory import audit_trail
@@ -39,27 +36,9 @@ from fleetwright_cli.offline.model import OfflineModel
 from fleetwright_cli.offline.orders import orders_server
 
 
-@contextmanager
-def serving(app: Any, *, port: int = 0) -> Iterator[int]:
-    """Serve the application on a loopback port in its own thread."""
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(("127.0.0.1", port or free_port()))
-    listener.listen(64)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
-    thread = Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join()
-        listener.close()
-
-
 @pytest.fixture(scope="session")
 def model_port(process_ring: None) -> Iterator[int]:
-    with serving(OfflineModel().app()) as port:
+    with serve_in_thread(OfflineModel().app()) as port:
         yield port
 
 
@@ -77,7 +56,7 @@ def saying(process_ring: None) -> Callable[..., Any]:
         async def answer(_: Request) -> StreamingResponse:
             return StreamingResponse(iter([*events, "data: [DONE]\n\n"]), media_type="text/event-stream")
 
-        with serving(Starlette(routes=[Route("/v1/chat/completions", answer, methods=["POST"])])) as port:
+        with serve_in_thread(Starlette(routes=[Route("/v1/chat/completions", answer, methods=["POST"])])) as port:
             yield port
 
     return open_model
@@ -85,7 +64,7 @@ def saying(process_ring: None) -> Callable[..., Any]:
 
 @pytest.fixture(scope="session")
 def orders_port(process_ring: None) -> Iterator[int]:
-    with serving(orders_server(host="127.0.0.1", port=1).streamable_http_app()) as port:
+    with serve_in_thread(orders_server(host="127.0.0.1", port=1).streamable_http_app()) as port:
         yield port
 
 
@@ -195,4 +174,4 @@ def talking(tmp_path: Path) -> Callable[[AgentConfig], Any]:
 
 @pytest.fixture
 def serve(process_ring: None) -> Callable[..., Any]:
-    return serving
+    return serve_in_thread

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
-from tests.agent_image.turn.conftest import serving
+from tests.support.http_server import serve_in_thread
 
 from fleetwright_agent.config.compaction import Compaction
 from fleetwright_agent.protocol.frames import ToolEnd
@@ -44,7 +44,7 @@ def model(
         events = [f"data: {json.dumps({**frame, 'choices': [choice]})}\n\n" for choice in choices]
         return StreamingResponse(iter([*events, "data: [DONE]\n\n"]), media_type="text/event-stream")
 
-    with serving(Starlette(routes=[Route("/v1/chat/completions", answer, methods=["POST"])])) as port:
+    with serve_in_thread(Starlette(routes=[Route("/v1/chat/completions", answer, methods=["POST"])])) as port:
         yield asked, port
 
 

@@ -12,8 +12,9 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from tests.cli.terminal.fleet import environment, serving
+from tests.cli.terminal.fleet import environment
 from tests.support.cli.dev_run import run_fleetwright
+from tests.support.http_server import serve_in_thread
 
 from fleetwright_agent.storage.open_questions import PeerCallStatus
 from fleetwright_cli.administration.delegations import STATUSES, delegations_table
@@ -57,7 +58,7 @@ async def answer(request: Request) -> Response:
 @pytest.fixture
 def delegations(tmp_path: Path, process_ring: None) -> Iterator[Run]:
     (tmp_path / "token").write_text("secret")
-    with serving(Starlette(routes=[Route("/admin/delegations", answer)])) as port:
+    with serve_in_thread(Starlette(routes=[Route("/admin/delegations", answer)])) as port:
 
         def run(*words: str) -> CompletedProcess[str]:
             address = ["--url", f"http://127.0.0.1:{port}", "--token-file", str(tmp_path / "token")]

@@ -10,8 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from tests.cli.kubectl import with_kubectl
-from tests.cli.terminal.fleet import Fleet, environment, serving
+from tests.cli.terminal.fleet import Fleet, environment
 from tests.support.cli.dev_run import run_fleetwright
+from tests.support.http_server import serve_in_thread
 
 TASK, END = '{"kind": "task"}\n', '{"kind": "end", "lines": 1}\n'
 
@@ -112,7 +113,7 @@ def test_export_file_is_private_and_complete(tmp_path: Path, earlier, words, sen
     if earlier is not None:
         file.write_text(earlier)
         file.chmod(0o644)
-    with serving(Starlette(routes=[Route("/admin/memory", export)])) as port:
+    with serve_in_thread(Starlette(routes=[Route("/admin/memory", export)])) as port:
         ended = run_fleetwright(
             "memory",
             "export",
@@ -142,7 +143,7 @@ def test_receipt_names_the_erased_forks(tmp_path: Path) -> None:
         return Response(json.dumps(receipt), media_type="application/json")
 
     (tmp_path / "token").write_text("secret")
-    with serving(Starlette(routes=[Route("/admin/memory", erase, methods=["DELETE"])])) as port:
+    with serve_in_thread(Starlette(routes=[Route("/admin/memory", erase, methods=["DELETE"])])) as port:
         ended = run_fleetwright(
             "memory",
             "erase",

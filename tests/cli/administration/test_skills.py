@@ -13,9 +13,10 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from tests.cli.terminal.fleet import environment, serving
+from tests.cli.terminal.fleet import environment
 from tests.support.cli.dev_run import run_fleetwright
 from tests.support.cli.learning_agent import LearningAgent, learned
+from tests.support.http_server import serve_in_thread
 
 from fleetwright_api.skill_document import read_skill
 from fleetwright_cli.administration.skills import skill_manifest
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.process
 @pytest.fixture
 def desk() -> Iterator[LearningAgent]:
     agent = LearningAgent([learned("book-table"), learned("sweep"), learned("sweep", "client:other")])
-    with serving(agent.app()) as port:
+    with serve_in_thread(agent.app()) as port:
         agent.port = port
         yield agent
 
@@ -148,7 +149,7 @@ def test_promotion_asks_before_it_replaces_a_skill(desk, tmp_path: Path, existin
 
     path = "/apis/fleetwright.dev/v1alpha1/namespaces/team/skills/book-table"
     (tmp_path / "token").write_text("secret")
-    with serving(Starlette(routes=[Route(path, skill, methods=["GET", "PATCH"])])) as port:
+    with serve_in_thread(Starlette(routes=[Route(path, skill, methods=["GET", "PATCH"])])) as port:
         place = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}
         context = {"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "team"}}
         config = {"current-context": "c", "clusters": [place], "contexts": [context], "users": [{"name": "u"}]}

@@ -2,20 +2,18 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from tests.support.cli.dev_run import run_fleetwright, running_dev
+from tests.support.http_server import serve_in_thread
 
 from fleetwright_cli.offline.answers import newest_said, text_of
 from fleetwright_cli.offline.model import OfflineModel
@@ -97,21 +95,6 @@ def _events(script: list[str | Callable[[], Any]]) -> Iterator[str]:
     yield "data: [DONE]\n\n"
 
 
-@contextmanager
-def serving(app: Any) -> Iterator[int]:
-    """Serve an application on a loopback port in its own thread."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join()
-        listener.close()
-
-
 def environment(home: Path, **changes: str) -> dict[str, str]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("OPENAI_", "XDG_", "KUBE"))}
     return kept | {"HOME": str(home), "XDG_STATE_HOME": str(home / "state"), "TERM": "xterm-256color"} | changes
@@ -146,7 +129,7 @@ def running_fleet(root: Path) -> Iterator[Fleet]:
     home.mkdir()
     (folder / "agents.yaml").write_text(AGENTS)
     model = ScriptedModel()
-    with serving(model) as port:
+    with serve_in_thread(model) as port:
         environ = environment(
             home,
             OPENAI_API_KEY="k",

@@ -12,8 +12,9 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
-from tests.cli.terminal.fleet import environment, serving
+from tests.cli.terminal.fleet import environment
 from tests.support.cli.dev_run import running_dev
+from tests.support.http_server import serve_in_thread
 
 from fleetwright_cli.terminal.transport.dev_fleet import default_state
 
@@ -83,7 +84,7 @@ def coding_fleet(root: Path, checkout: Path, model: ScriptedCoder, *, edits: str
     (root / "home").mkdir()
     (root / "fleet/agent.yaml").write_text(AGENT.replace("EDITS", edits))
     fleet = root / "fleet"
-    with serving(model) as port:
+    with serve_in_thread(model) as port:
         environ = environment(
             root / "home",
             OPENAI_API_KEY="k",

@@ -1,12 +1,12 @@
 """The HTTP protocol of the servers over real connections: upgrade requests, slow readers and `Connection: close`."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 import uvicorn
+from tests.support.http_server import serve_config
 from tests.support.waiting import await_until, within
 
 from fleetwright_a2a.http.timeouts import TimeoutProtocol
@@ -35,18 +35,13 @@ async def app(scope, receive, send):
 @asynccontextmanager
 async def connected(ws="none", protocol=TimeoutProtocol) -> AsyncIterator[Connected]:
     """Yield the server's connections, and the streams of one client."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(
-        uvicorn.Config(app, http=protocol, ws=ws, lifespan="off", log_config=None, timeout_graceful_shutdown=1)
-    )
-    serving = asyncio.create_task(server._serve([listener]))
-    reader, writer = await asyncio.open_connection(*listener.getsockname())
-    try:
-        yield server.server_state.connections, reader, writer
-    finally:
-        writer.transport.abort()
-        server.should_exit = True
-        await serving
+    config = uvicorn.Config(app, http=protocol, ws=ws, lifespan="off", log_config=None, timeout_graceful_shutdown=1)
+    async with serve_config(config) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        try:
+            yield server.server_state.connections, reader, writer
+        finally:
+            writer.transport.abort()
 
 
 @pytest.mark.parametrize(

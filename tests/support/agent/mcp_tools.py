@@ -3,17 +3,17 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
-import uvicorn
 from e2e.cluster.ports import free_port
 from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.applications import Starlette
 from starlette.routing import Mount
+from tests.support.http_server import serve_app
 
 
 class ToolServer:
@@ -61,12 +61,5 @@ async def serve_tools(tools: ToolServer, *, port: int = 0) -> AsyncIterator[int]
     """Serve the tools, and yield the port."""
     # A port that the kernel chooses could belong to another program when a test serves on it again.
     listener = socket.create_server(("127.0.0.1", port or free_port()))
-    server = uvicorn.Server(uvicorn.Config(tools.app(), log_level="critical", timeout_graceful_shutdown=1))
-    server.capture_signals = nullcontext  # type: ignore[method-assign, assignment]  # tests keep their signal handlers
-    running = asyncio.create_task(server.serve(sockets=[listener]))
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        server.should_exit = True
-        await running
-        listener.close()
+    async with serve_app(tools.app(), listener) as found:
+        yield found

@@ -25,24 +25,24 @@ of 700, collections took an eighth of the gateway's processor time.
 """
 
 
+def http_config(app: ASGIApp, *, drain_seconds: float) -> uvicorn.Config:
+    """Return the settings of both HTTP servers. Requests that are open at the end get `drain_seconds`."""
+    return uvicorn.Config(
+        app,
+        http=TimeoutProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=int(drain_seconds),
+    )
+
+
 class _Server(uvicorn.Server):
     """An HTTP server that leaves signals to `serve`."""
-
-    def __init__(self, app: ASGIApp, *, drain_seconds: float) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app,
-                http=TimeoutProtocol,
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-                timeout_graceful_shutdown=int(drain_seconds),
-            )
-        )
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -74,7 +74,8 @@ async def serve(
 ) -> None:
     """Serve both ports until `leaving` is set. Open requests then get `drain_seconds` to end."""
     logging.getLogger("uvicorn.error").addFilter(_ExpectedErrors(leaving))
-    front, back = _Server(traffic, drain_seconds=drain_seconds), _Server(ops, drain_seconds=1)
+    front = _Server(http_config(traffic, drain_seconds=drain_seconds))
+    back = _Server(http_config(ops, drain_seconds=1))
     serving = asyncio.ensure_future(front.serve(sockets=[traffic_socket]))
     watching = asyncio.ensure_future(back.serve(sockets=[ops_socket]))
     asked = asyncio.ensure_future(leaving.wait())
