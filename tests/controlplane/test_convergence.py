@@ -30,7 +30,7 @@ def test_restart_and_reapply_change_no_resource_version(space, kubelet, operator
 
     space.agent("poet", peers=[{"name": "helper"}], mcpServers=[{"name": "tools"}])
     operator.restart()
-    assert operator.settled() == {}, "a restart causes no write"
+    assert operator.settled(events=True) == {}, "a restart causes no write"
     assert space.versions() == before
 
 
