@@ -72,6 +72,7 @@ def test_lead_asks_a_sleeping_writer_which_wakes_and_sleeps_again(team):
     assert team.output().count("Agent writer wakes") >= 2
 
 
+@pytest.mark.exhaustive  # the failed start takes half a minute
 def test_agent_whose_wake_fails_wakes_with_a_later_message(team):
     """The process cannot start while its configuration folder is a file."""
     _wait_for_sleep(team)

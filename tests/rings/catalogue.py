@@ -91,11 +91,11 @@ RINGS = {
         _pytest_ring(
             "commands", *_WORKSPACE_COMMANDS, workers=2, mark="process", quiet_seconds=60, whole_seconds=120
         ),
-        # These tests wait for more than half of their time, so two processors suffice for four workers.
+        # These tests wait for more than half of their time, so two processors suffice for six workers.
         _pytest_ring(
             "process",
             *_folders_except(*_WORKSPACE_COMMANDS),
-            workers=4,
+            workers=6,
             mark="process",
             options=("--dist", "loadfile", *_IN_ORDER),
             quiet_seconds=300,
@@ -141,7 +141,7 @@ RINGS = {
 }  # fmt: skip
 
 Stages = tuple[tuple[str, ...], ...]
-_TEST: Stages = (("static", "unit", "helm"), ("commands",), ("process", "demo", "team"))
+_TEST: Stages = (("commands",), ("static", "helm", "process", "unit", "demo", "team"))
 _TEST_CLUSTER: Stages = (("programs",), ("controlplane",), ("sweep",), ("faults",), ("walk", "cluster"))
 _TEST_ALL: Stages = (*_TEST, *_TEST_CLUSTER, ("bench",))
 RUNS: dict[str, Stages] = {

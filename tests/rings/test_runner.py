@@ -104,7 +104,7 @@ async def test_failing_teardown_is_a_fault(folder):
 
 
 async def test_ring_at_its_ceiling_names_the_open_tests(folder):
-    seconds = 10 / RING_MARGIN
+    seconds = 6 / RING_MARGIN
     source = "import time\ndef test_good(): pass\ndef test_endless(): time.sleep(600)"
     result = await run(pytest_ring(folder, source, quiet_seconds=seconds), folder)
     assert (result.is_green, result.passed, result.failed) == (False, 1, 1)

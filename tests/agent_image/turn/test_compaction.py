@@ -18,7 +18,7 @@ def _human(text, identity):
 
 async def test_compaction_always_shows_a_valid_history():
     """After any number of compactions the model sees a valid history with all rules and the current request."""
-    assert not await count(400)
+    assert not await count(150)
 
 
 @pytest.mark.parametrize("keep", [1, 3, 20])

@@ -286,7 +286,7 @@ def test_rules_are_not_displaced_by_pasted_contracts():
 
 @pytest.mark.parametrize("window", [4000, 8000, 32_000])
 def test_pins_stay_within_their_share_of_the_window(window):
-    many = [f"Never open box {n} in the yard of the old mill." for n in range(2000)]
+    many = [f"Never open box {n} in the yard of the old mill." for n in range(700)]
     shown = _shown(*many, window=window)
     assert 0 < estimate_text(shown) <= 0.15 * window
 
