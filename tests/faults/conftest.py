@@ -26,6 +26,8 @@ from e2e.control_plane.watch_cache import WatchCache
 from e2e.faults import flows
 from e2e.faults.plan import Plan
 from e2e.faults.proxy import FaultProxy
+from tests.support.machine import ceiling
+from tests.support.waiting import NotInTimeError, await_until
 
 from fleetwright_api.names import API_VERSION, FIELD_MANAGER, MANAGED_BY
 
@@ -134,23 +136,34 @@ class Stand:
                 return dict(found)
         return {}
 
-    async def until(self, space: str, holds: Any, what: str, *, seconds: float = 250) -> None:
-        assert await self.cache.until(space, holds, seconds=seconds, pause=0.02), f"not in {seconds} s: {what}"
+    async def until(
+        self, space: str, holds: Callable[[], object], what: str, *, shown: Callable[[], object] | None = None
+    ) -> None:
+        """Wait for a condition, which is evaluated after each change of the namespace."""
+        seconds = ceiling()
+        if not await self.cache.until(space, lambda: bool(holds()), seconds=seconds, pause=0.02):
+            seen = shown() if shown else sorted(self.versions(space))
+            raise NotInTimeError(f"not within {seconds:.0f} s: {what}; last seen: {str(seen)[-4000:]}")
 
-    async def programmed(self, space: str, *names: str, kind: str = "Agent", seconds: float = 250) -> None:
-        await self._all_are("Programmed", space, names, kind=kind, seconds=seconds)
+    async def programmed(self, space: str, *names: str, kind: str = "Agent") -> None:
+        await self._all_are("Programmed", space, names, kind=kind)
 
-    async def ready(self, space: str, *names: str, seconds: float = 250) -> None:
+    async def ready(self, space: str, *names: str) -> None:
         """Wait until these agents are ready, after which the operator has nothing left to write about them."""
-        await self._all_are("Ready", space, names, kind="Agent", seconds=seconds)
+        await self._all_are("Ready", space, names, kind="Agent")
 
-    async def _all_are(self, condition: str, space: str, names: Sequence[str], *, kind: str, seconds: float) -> None:
-        def hold() -> bool:
-            return all(self.condition(kind, space, name, condition).get("status") == "True" for name in names)
+    async def _all_are(self, condition: str, space: str, names: Sequence[str], *, kind: str) -> None:
+        def open_names() -> list[str]:
+            return [name for name in names if self.condition(kind, space, name, condition).get("status") != "True"]
 
-        if not await self.cache.until(space, hold, seconds=seconds, pause=0.02):
-            status = [(self.cache.find(kind, space, name) or {}).get("status") for name in names[:3]]
-            pytest.fail(f"{names[:3]} are not {condition} in {seconds} s: {status}")
+        await self.until(
+            space,
+            lambda: not open_names(),
+            f"{len(names)} objects of kind {kind} are {condition}",
+            shown=lambda: [
+                (name, (self.cache.find(kind, space, name) or {}).get("status")) for name in open_names()[:3]
+            ],
+        )
 
     async def agent(self, space: str, name: str = "poet", **spec: Any) -> Object:
         return await self.client.apply(flows.agent(name, space, **spec))
@@ -208,14 +221,17 @@ class Stand:
         found = self.cache.objects(space).values()
         return [body for body in found if body["metadata"].get("labels", {}).get("fleetwright.dev/agent") == owner]
 
-    async def quiet(self, space: str, *, seconds: float = 2.5, at_most: float = 250) -> None:
-        """Wait until nothing has changed for a while."""
-        for _ in range(int(at_most / seconds)):
+    async def quiet(self, space: str, *, seconds: float = 2.5) -> None:
+        """Wait until nothing has changed for so many seconds."""
+        before: dict[tuple[str, str], str] = {}
+
+        async def is_quiet() -> bool:
+            nonlocal before
             before = self.versions(space)
             await asyncio.sleep(seconds)
-            if self.versions(space) == before:
-                return
-        pytest.fail(f"{space} never becomes idle")
+            return self.versions(space) == before
+
+        await await_until(is_quiet, f"nothing changes in {space}", shown=lambda: before)
 
 
 @pytest.fixture

@@ -27,13 +27,13 @@ async def test_o15_secret_shared_by_100_agents_rolls_out_none(stand):
             stand.condition("Agent", space, name, "Ready").get("status") == "True" for name in names
         )  # fmt: skip
 
-    await stand.until(space, all_ready, "a hundred agents are ready", seconds=400)
+    await stand.until(space, all_ready, "a hundred agents are ready")
     await stand.quiet(space)
     first, generations = told(), _generations(stand, space)
     writes = operator.plan.writes[space].copy()
 
     await stand.client.apply(flows.key(space, "two"))
-    await stand.until(space, lambda: not told() & first, "every pod is told", seconds=500)
+    await stand.until(space, lambda: not told() & first, "every pod is told")
     await stand.quiet(space)
     assert _generations(stand, space) == generations, "no agent is rolled out"
     assert (operator.plan.writes[space] - writes).total() == MANY, "one write for each pod, and no other"
@@ -44,9 +44,9 @@ async def test_o15_secret_shared_by_100_agents_rolls_out_none(stand):
         found = (stand.condition("Agent", space, name, "ReferencesResolved") for name in names)
         return all(condition.get("status") == "False" for condition in found)
 
-    await stand.until(space, all_miss_it, "everybody says what is missing", seconds=500)
+    await stand.until(space, all_miss_it, "everybody says what is missing")
     await stand.client.apply(flows.key(space, "two"))
-    await stand.until(space, all_ready, "all are well again", seconds=500)
+    await stand.until(space, all_ready, "all are well again")
     assert _generations(stand, space) == generations
 
 
@@ -85,15 +85,15 @@ async def test_o18_failing_agent_in_a_burst_does_not_delay_the_others(stand):
     operator.plan.outage = lambda _, name: Fault.INTERNAL if name == "apply deployments/poison" else None
     names = [f"poet-{number:03}" for number in range(199)]
     await asyncio.gather(*(stand.agent(space, name) for name in ("poison", *names)))
-    await stand.programmed(space, *names, seconds=500)
+    await stand.programmed(space, *names)
     await asyncio.gather(*(stand.agent(space, name, instructions="Help well.") for name in names))
-    await stand.programmed(space, *names, seconds=500)
+    await stand.programmed(space, *names)
     await asyncio.gather(*(stand.client.delete("Agent", space, name) for name in names))
-    await stand.until(space, lambda: _generations(stand, space).keys() <= {"poison"}, "all went", seconds=400)
+    await stand.until(space, lambda: _generations(stand, space).keys() <= {"poison"}, "all went")
     tries = operator.plan.writes[space]["apply deployments/poison"]
     assert tries >= 3, "it is retried"
     operator.plan.outage = lambda _namespace, _name: None
-    await stand.programmed(space, "poison", seconds=170)
+    await stand.programmed(space, "poison")
     passes = await operator.passes()
     assert passes <= 40 * 200, "a bounded number of reconciles for each"
 

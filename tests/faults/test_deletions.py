@@ -8,10 +8,10 @@ from hashlib import sha256
 import pytest
 from e2e.faults import flows
 from e2e.faults.plan import Case, Fault
+from tests.support.waiting import await_until
 
 from fleetwright_api.names import FIELD_MANAGER, MANAGED_BY
 
-GARBAGE = 170
 WRITES = 10
 """A plain agent makes at least this many writes. A case whose write does not come fails."""
 
@@ -54,7 +54,7 @@ async def test_agent_deleted_at_any_write_leaves_no_orphan(stand, again):
         return alive is not None and owners == {alive["metadata"]["uid"]} and first_uid[space] not in owners
 
     for space in spaces:
-        await stand.until(space, lambda space=space: clean(space), f"{space}: no orphan", seconds=GARBAGE)
+        await stand.until(space, lambda space=space: clean(space), f"{space}: no orphan")
     if again:
         for space in spaces:
             await stand.programmed(space, "poet")
@@ -88,7 +88,7 @@ async def test_lost_deletion_event_recreates_children_at_most_once(stand, kind, 
     operator.plan.begin(space, [Case(Fault.DROPPED, (f"DELETED {kind.lower()}s/poet", 1))])
     await stand.client.delete(kind, space, "poet")
     await stand.until(space, lambda: operator.plan.struck[space], "the news is lost")
-    await stand.until(space, lambda: not _but_memory(stand, space), "its children go", seconds=GARBAGE)
+    await stand.until(space, lambda: not _but_memory(stand, space), "its children go")
     await stand.quiet(space, seconds=3)
     assert not _but_memory(stand, space)
     writes = operator.plan.writes[space]
@@ -175,11 +175,7 @@ async def test_o10_namespace_deletion_completes_while_operator_runs(stand):
     await stand.programmed(space, "poet")
     before = await operator.passes()
     await stand.client.delete("Namespace", None, space)
-    for _ in range(GARBAGE * 10):
-        if await stand.client.find("Namespace", None, space) is None:
-            break
-        await asyncio.sleep(0.1)
-    assert await stand.client.find("Namespace", None, space) is None
+    await _namespace_is_gone(stand, space)
     await stand.agent(other)
     await stand.programmed(other, "poet")
     assert await operator.passes() - before < 100
@@ -199,13 +195,16 @@ async def test_o10_namespace_deletion_completes_without_an_operator(stand):
     assert await operator.process.stop() == 0
     await stand.client.delete("Agent", space, "poet")
     await stand.until(space, lambda: {k for k, _ in _ours_of(stand, space, "poet")} <= {"PersistentVolumeClaim"},
-                      "the children of the deleted agent are gone", seconds=GARBAGE)  # fmt: skip
+                      "the children of the deleted agent are gone")  # fmt: skip
     await stand.client.delete("Namespace", None, space)
-    for _ in range(GARBAGE * 10):
-        if await stand.client.find("Namespace", None, space) is None:
-            return
-        await asyncio.sleep(0.1)
-    pytest.fail("the namespace was never deleted")
+    await _namespace_is_gone(stand, space)
+
+
+async def _namespace_is_gone(stand, space: str) -> None:
+    async def is_gone() -> bool:
+        return await stand.client.find("Namespace", None, space) is None
+
+    await await_until(is_gone, f"the namespace {space} is deleted", pause=0.1)
 
 
 def _ours_of(stand, space: str, agent: str) -> list[tuple[str, str]]:

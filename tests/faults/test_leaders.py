@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from e2e.faults.plan import Fault
+from tests.support.machine import ceiling
+from tests.support.waiting import within
 
 
 async def test_o13_suspended_leader_writes_nothing_when_it_resumes(stand, capsys):
@@ -30,7 +32,7 @@ async def test_o13_suspended_leader_writes_nothing_when_it_resumes(stand, capsys
     first.process.send(signal.SIGSTOP)
     slept = time.monotonic()
     resumed.set()
-    await second.process.leading(seconds=170)
+    await second.process.leading(seconds=ceiling())
     took = time.monotonic() - slept
     await stand.programmed(space, *names)
     await stand.quiet(space)
@@ -47,7 +49,7 @@ async def test_o13_suspended_leader_writes_nothing_when_it_resumes(stand, capsys
 
 async def _all_writes_wait(plan, space):
     """Return when the operator has sent writes, and sends no other until one of them gets its response."""
-    async with asyncio.timeout(170):
+    async with within("all writes wait", shown=lambda: plan.total_writes(space)):
         sent = 0
         while not sent or plan.total_writes(space) != sent:
             sent = plan.total_writes(space)
@@ -59,7 +61,7 @@ async def _stood_back(process) -> bool:
 
     It becomes a standby if it was stopped during its request for the Lease and got the answer late.
     """
-    async with asyncio.timeout(170):
+    async with within("the operator exits or stands by"):
         while process.exit_code is None:
             if (await process.metrics()).get("fleetwright_leader") == 0.0:
                 return True
@@ -69,23 +71,21 @@ async def _stood_back(process) -> bool:
 
 @pytest.mark.exhaustive
 async def test_o17_successor_completes_a_burst_after_sigkill(stand):
-    """O17, O18: SIGKILL, as from the OOM killer, in the middle of 300 agents, one of which is invalid."""
+    """O17, O18: SIGKILL, as from the OOM killer, in the middle of 200 agents, one of which is invalid."""
     space = await stand.space()
     operator = await stand.operator(space)
     operator.plan.outage = lambda _, name: Fault.INTERNAL if name == "apply deployments/poison" else None
-    names = [f"poet-{number:03}" for number in range(299)]
-    began = time.monotonic()
+    names = [f"poet-{number:03}" for number in range(199)]
     await asyncio.gather(*(stand.agent(space, name) for name in ("poison", *names)))
-    await stand.until(space, lambda: operator.plan.total_writes(space) > 900, "the work is under way")
+    await stand.until(space, lambda: operator.plan.total_writes(space) > 600, "the work is under way")
     await operator.process.stop(signal.SIGKILL)
     vacant = {"spec": {"holderIdentity": ""}}
     await stand.client.merge("Lease", f"{space}-system", "fleetwright-operator", vacant)
     await operator.process.started()
     await stand.programmed(space, *names)
-    print(f"299 of 300 agents, over a kill: {time.monotonic() - began:.0f} s")
     assert stand.condition("Agent", space, "poison", "Programmed").get("status") != "True"
     writes = operator.plan.total_writes(space)
-    assert writes <= 2 * 300 * 14, "at most twice what an undisturbed run needs"
+    assert writes <= 2 * 200 * 14, "at most twice what an undisturbed run needs"
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ async def test_o17_wrong_clock_acquires_no_lease_and_rotates_no_token(stand, tmp
     assert (await first.process.metrics())["fleetwright_leader"] == 1.0
     assert (await second.process.metrics())["fleetwright_leader"] == 0.0
     await first.process.stop(signal.SIGKILL)
-    await second.process.leading(seconds=170)
+    await second.process.leading(seconds=ceiling())
     await stand.quiet(space, seconds=3)
     assert second.plan.total_writes(space) <= 4
     assert _tokens_and_pods(stand, space) == before

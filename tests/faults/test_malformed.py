@@ -13,6 +13,7 @@ from tests.bad_input.agents import BAD_AGENTS
 from tests.bad_input.parts import BAD_PARTS
 from tests.bad_input.unknown import UNKNOWN_WORDS
 from tests.bad_input.whole import SKILL, changed
+from tests.support.waiting import await_until
 
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_api import names
@@ -143,10 +144,12 @@ async def without_rules(stand):
 async def _validation_is(stand, *, on: bool) -> None:
     """Wait until validation is on or off for all kinds. The API server applies a changed CRD after a delay."""
     await asyncio.sleep(2)
-    async with asyncio.timeout(120):
-        for kind in MALFORMED:
-            while await _is_validated(stand, kind) is not on:  # noqa: ASYNC110 - it looks from outside
-                await asyncio.sleep(0.2)
+    for kind in MALFORMED:
+
+        async def is_set(kind: str = kind) -> bool:
+            return await _is_validated(stand, kind) is on
+
+        await await_until(is_set, f"validation of {kind} is {on}", pause=0.2)
 
 
 async def _is_validated(stand, kind: str) -> bool:

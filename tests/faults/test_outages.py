@@ -10,6 +10,7 @@ from e2e.cluster.processes import terminate
 from e2e.control_plane.installation import ACCOUNT
 from e2e.faults import flows
 from e2e.faults.plan import Fault
+from tests.support.machine import ceiling
 
 OUTAGE_SECONDS = 30.0
 HALF_OPEN_SECONDS = 120.0
@@ -45,7 +46,7 @@ async def test_o2_agent_is_programmed_soon_after_30_s_of_write_errors(stand, cap
     asked = {space: operator.plan.total_writes(space) for space in spaces}
 
     async def healed(space: str) -> float:
-        await stand.programmed(space, "poet", seconds=40)
+        await stand.programmed(space, "poet")
         return time.monotonic() - over
 
     figures = dict(zip(spaces.values(), await asyncio.gather(*map(healed, spaces)), strict=True))
@@ -144,8 +145,8 @@ async def test_o6_half_open_watches_time_out_and_reconnect(stand):
     operator.proxy.watches.muted = True
     await stand.agent(space, "painter")
     await stand.client.delete("Service", space, "poet")
-    await stand.programmed(space, "painter", seconds=250)
-    await stand.until(space, lambda: stand.cache.find("Service", space, "poet"), "a lost child is missed", seconds=250)
+    await stand.programmed(space, "painter")
+    await stand.until(space, lambda: stand.cache.find("Service", space, "poet"), "a lost child is missed")
     await asyncio.sleep(max(0.0, began + HALF_OPEN_SECONDS - time.monotonic()))
     rounds = (time.monotonic() - began) / 60 + 2
     assert operator.proxy.requests["LIST"] - lists <= rounds * KINDS, "each kind again about once a minute"
@@ -173,7 +174,7 @@ async def test_o7_api_server_outage_causes_no_restart_or_write_storm(stand, plan
     plane.start()
     # Otherwise its own watches would start again only after their backoff.
     plane.restart_controllers()
-    await operator.process.leading(seconds=250)
+    await operator.process.leading(seconds=ceiling())
     await stand.agent(space, "painter")
     await stand.programmed(space, "painter")
     assert operator.process.exit_code is None
@@ -187,7 +188,9 @@ async def test_o7_api_server_outage_causes_no_restart_or_write_storm(stand, plan
 def _compact(plane) -> None:
     """Compact the whole history, so that every watch resumes at a version that is too old."""
     base = f"http://127.0.0.1:{plane.place.ports.etcd}/v3"
-    with urllib.request.urlopen(f"{base}/kv/range", data=b'{"key": "AA=="}', timeout=60) as answer:
+    with urllib.request.urlopen(f"{base}/kv/range", data=b'{"key": "AA=="}', timeout=ceiling()) as answer:
         revision = json.load(answer)["header"]["revision"]
-    with urllib.request.urlopen(f"{base}/kv/compaction", data=json.dumps({"revision": revision}).encode(), timeout=60):
+    with urllib.request.urlopen(
+        f"{base}/kv/compaction", data=json.dumps({"revision": revision}).encode(), timeout=ceiling()
+    ):
         return
