@@ -27,8 +27,8 @@ from tests.bench.table import Row, print_columns
 from tests.support.machine import machine_factor
 
 SYSTEMS = ("ours", "langchain", "langchain-untrimmed", "deepagents")
-_SMOKE = frozenset({"rules", "malicious", "floor", "prefix", "books", "kills"})
-"""`test_compaction_targets.py` runs the quick form of all measures. These take less than two seconds each."""
+_SMOKE = frozenset({"rules", "malicious", "floor", "prefix", "speed", "books", "kills", "large"})
+"""`test_compaction_targets.py` runs the quick form of the other measures, and of some of these."""
 PARTS = {
     **{name: Part(getattr(measures, name), {} if name in _SMOKE else None) for name in measures.ALL},
     **{name: Part(getattr(own, name), {} if name in _SMOKE else None) for name in own.ALL},

@@ -31,7 +31,7 @@ class Part:
 
     measure: Callable[..., Sequence[Row] | Awaitable[Sequence[Row]]]
     smoke: Mapping[str, Any] | None = field(default_factory=dict)
-    """None if a test of the gate runs the smallest form."""
+    """None if a test runs the smallest form."""
 
 
 def add_parts_option(parser: argparse.ArgumentParser, parts: Collection[str]) -> None:
@@ -98,7 +98,7 @@ class Report:
         for name in names:
             part = parts[name]
             if self.is_smoke and part.smoke is None:
-                print(f"  {name} is left out: a test of the gate runs its smallest form", flush=True)
+                print(f"  {name} is left out: a test runs its smallest form", flush=True)
                 continue
             arguments = part.smoke if self.is_smoke else (options or {}).get(name)
             began = time.monotonic()
