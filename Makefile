@@ -20,7 +20,7 @@ demo: env ## Run the quickstart without a cluster and talk to it (TEAM=1: the re
 test: env ## Run all tests that need no Kubernetes, in about eight minutes
 	@$(PYTHON) -m tests.rings test
 
-test-cluster: env ## Run the gate's tests with Kubernetes: operator, faults and core scenarios; builds Kubernetes the first time
+test-cluster: env ## Run the tests that need Kubernetes: operator, faults and core scenarios; builds Kubernetes the first time
 	@$(PYTHON) -m tests.rings test-cluster
 
 test-all: env ## Run everything, in its longest form (RESUME=1 skips rings that are green on this tree)
@@ -38,7 +38,7 @@ process: env ## Run the tests that start processes or open sockets, without a co
 controlplane: env ## Test the operator against a real control plane
 	@$(PYTHON) -m tests.rings controlplane
 
-faults: env ## Test the operator during long faults of a real control plane
+faults: env ## Test the operator during outages, kills and bursts on a real control plane
 	@$(PYTHON) -m tests.rings faults
 
 sweep: env ## Inject every fault at every write and event of the operator (SHARE=0.1 for a tenth of them)
@@ -74,7 +74,7 @@ bench-wake: env ## Benchmark wakes, approvals and withdrawn permissions on the l
 bench-smoke: env ## Run the smallest form of each benchmark once, for its correctness (BENCHES="agent turn" for some)
 	@$(PYTHON) -m tests.bench.smoke $(BENCHES)
 
-bench-compare: env ## Compare the figures of this checkout with those of another commit (BASE=… PARTS="agent:rates,start turn"; RUNS=5, OWN=1)
+bench-compare: env ## Compare the figures of this checkout with those of another commit (BASE=… PARTS="agent:rates,start turn"; RUNS=5; OWN=1: each commit runs its own benchmarks)
 	@$(PYTHON) -m tests.bench.compare --base "$(BASE)" --parts "$(PARTS)" $(if $(RUNS),--runs $(RUNS)) $(if $(OWN),--own-code)
 
 cluster: env ## Run all scenarios on a real cluster

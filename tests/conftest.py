@@ -20,8 +20,8 @@ from tests.virtual_time import VirtualLoop
 
 _MARKERS = (
     "process: starts a process or opens a socket; not part of the ring `unit`",
-    "starts_first: a module that takes long and starts first, so that no worker ends late",
-    "exhaustive: a long form of another test, or the second of its kind; only `make test-all` runs it",
+    "starts_first: a module that takes long and starts first, so that the workers finish together",
+    "exhaustive: a longer variant of a test, or a further test of the same behaviour; only `make test-all` runs it",
 )
 _REPORT_SECONDS = 20.0
 """The time after the ceiling of a wait, so that a test fails with the message of its wait."""
@@ -68,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", marker)
     machine_factor()  # The workers of xdist inherit the factor.
     sys.addaudithook(_GUARD)
-    gc.disable()  # until the tests are collected: it would use an eighth of that time
+    gc.disable()  # The collection of tests allocates much and frees little; the collector took an eighth of its time.
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects

@@ -1,7 +1,7 @@
-"""The core scenarios: each is the only test of a promise, which is quoted from README.md or SECURITY.md.
+"""The core scenarios: each tests, on a real node, a sentence of README.md or SECURITY.md that no faster test covers.
 
-`make test-cluster` runs these. `make test-all` runs every scenario: the others show a promise that tests without a node
-show too, or behaviour that no document promises.
+`make test-cluster` runs these. `make test-all` runs every scenario: the others repeat promises that faster tests cover,
+or test behaviour that no document promises.
 """
 
 CORE = {

@@ -31,7 +31,7 @@ class Part:
 
     measure: Callable[..., Sequence[Row] | Awaitable[Sequence[Row]]]
     smoke: Mapping[str, Any] | None = field(default_factory=dict)
-    """None if a test runs the smallest form."""
+    """The arguments of the smallest form, or None if a test runs it already."""
 
 
 def add_parts_option(parser: argparse.ArgumentParser, parts: Collection[str]) -> None:
@@ -132,6 +132,6 @@ class Report:
         for line in (*self.problems, *self.obstacles):
             print(line, flush=True)
         if self.problems:
-            print(f"{self.bench}: {len(self.problems)} parts or figures are wrong")
+            print(f"{self.bench}: {len(self.problems)} parts broke or figures are impossible")
             return 1
         return CANNOT_RUN if self.obstacles and not self.rows else 0

@@ -63,14 +63,14 @@ def _leave_cluster(*, in_ci: bool) -> None:
     if in_ci:
         subprocess.run([sys.executable, "-m", "e2e.cluster", "down"], check=False)
     else:
-        print("\nthe cluster stays for the next run; make down takes it away")
+        print("\nthe cluster stays for the next run; `make down` removes it")
 
 
 def _note_about_cluster() -> str:
     """Return what `make test` leaves out, the commands that run it, and whether their programs exist."""
     missing = binaries.missing_programs(CONTROL_PLANE_PROGRAMS)
     programs = f"it would first build {', '.join(missing)}" if missing else "its programs were found"
-    return f"not run: all that needs Kubernetes. `make controlplane` tests the operator, and {programs}"
+    return f"not run: tests that need Kubernetes. `make controlplane` tests the operator, and {programs}"
 
 
 def main(names: Sequence[str]) -> int:

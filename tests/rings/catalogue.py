@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from e2e.cluster.parts import CONTROL_PLANE
+
 CANNOT_RUN = 77
 PYTEST = (sys.executable, "-m", "pytest", "-q")
 _MAKE = ("make", "--no-print-directory")
@@ -29,7 +31,7 @@ _WITHOUT_CLUSTER = tuple(
 _WORKSPACE_COMMANDS = ("tests/workspace", "tests/cli/workspace", "tests/agent_image/tools/workspace")
 _IN_ORDER = ("--no-loadscope-reorder",)
 """Files start in the order of collection, in which long files are first. Otherwise files with few tests start last."""
-CONTROL_PLANE_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "helm", "kubectl")
+CONTROL_PLANE_PROGRAMS = (*CONTROL_PLANE, "helm", "kubectl")
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def _folders_except(*folders: str) -> tuple[str, ...]:
     return *named, *(f"--ignore={folder}" for folder in folders if folder not in _WITHOUT_CLUSTER)
 
 
-_E2E = (sys.executable, "-m")
+_PYTHON_MODULE = (sys.executable, "-m")
 RINGS = {
     ring.name: ring
     for ring in (
@@ -104,9 +106,9 @@ RINGS = {
         Ring("demo", (*_MAKE, "demo"), 20),
         Ring("team", (*_MAKE, "demo", "TEAM=1"), 20),
         # The tests of the chart need them. The first run builds helm, beside the unit tests.
-        Ring("helm", (*_E2E, "e2e.cluster", "binaries", "helm", "prometheus"), 240, repeats=False),
+        Ring("helm", (*_PYTHON_MODULE, "e2e.cluster", "binaries", "helm", "prometheus"), 240, repeats=False),
         # The first run builds Kubernetes.
-        Ring("programs", (*_E2E, "e2e.cluster", "binaries"), 900, repeats=False),
+        Ring("programs", (*_PYTHON_MODULE, "e2e.cluster", "binaries"), 900, repeats=False),
         # Each worker of these rings has control planes and operators of its own, which need whole processors.
         _pytest_ring("controlplane", "tests/controlplane", workers=2, quiet_seconds=300, whole_seconds=600),
         _pytest_ring(
@@ -115,16 +117,16 @@ RINGS = {
         # The gate runs fixed samples.
         Ring(
             "sweep",
-            (*_E2E, "e2e.faults", "--share", "0.25"),
+            (*_PYTHON_MODULE, "e2e.faults", "--share", "0.25"),
             180,
-            whole=(*_E2E, "e2e.faults"),
+            whole=(*_PYTHON_MODULE, "e2e.faults"),
             whole_seconds=300,
         ),
         Ring(
             "walk",
-            (*_E2E, "e2e.walk", "--every", "10", "--walks", "4", "--seed", "4"),
+            (*_PYTHON_MODULE, "e2e.walk", "--every", "10", "--walks", "4", "--seed", "4"),
             60,
-            whole=(*_E2E, "e2e.walk", "--seed", "4"),
+            whole=(*_PYTHON_MODULE, "e2e.walk", "--seed", "4"),
             whole_seconds=600,
         ),
         # These tests wait for pods and share one cluster. One worker runs a whole module.

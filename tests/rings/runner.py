@@ -1,4 +1,4 @@
-"""Runs one ring: shows its output, ends it at its ceiling, and repeats what failed once, alone.
+"""Runs one ring: shows its output, ends it at its ceiling, and repeats failed tests once.
 
 A ceiling ends a hang. It is a multiple of the ring's quiet duration and of the machine's factor.
 """
@@ -22,7 +22,7 @@ RING_MARGIN = 5.0
 MOST_UNSTABLE = 10
 """A run with more unstable tests is red."""
 UNSTABLE_SHARE = 0.01
-"""A ring with a larger share of unstable tests is red, unless there is only one."""
+"""If a larger share of a ring fails, more than one test, none is repeated and the ring is red."""
 END_SECONDS = 60.0
 """The time in which an interrupted ring ends the processes that it has started."""
 _LONGEST_LINE = 2**26
@@ -33,7 +33,7 @@ _PYTEST_FAILED = 1
 
 @dataclass(frozen=True)
 class Unstable:
-    """A test that failed, and passed when it was repeated alone."""
+    """A test that failed, and passed when it was repeated."""
 
     test: str
     failure: str
@@ -50,7 +50,7 @@ class Result:
     failed: int = 0
     skipped: int = 0
     reason: str = ""
-    """Why the ring could not run or was ended."""
+    """The reason why the ring could not run or was ended."""
     unstable: tuple[Unstable, ...] = ()
 
     @property
@@ -97,7 +97,7 @@ async def run_ring(ring: Ring, *, beside: bool, folder: Path) -> Result:
 
 
 def _result_at_ceiling(ring: Ring, outcomes: Outcomes, seconds: float) -> Result:
-    still_open = sorted(outcomes.open) or ["nothing that it reported"]
+    still_open = sorted(outcomes.open) or ["none reported"]
     return Result(
         ring,
         status=1,
@@ -105,7 +105,7 @@ def _result_at_ceiling(ring: Ring, outcomes: Outcomes, seconds: float) -> Result
         passed=len(outcomes.passed),
         failed=len(outcomes.failed) + len(outcomes.open) or 1,
         skipped=len(outcomes.skipped),
-        reason="ended at its ceiling; open were: " + ", ".join(still_open),
+        reason="ended at its ceiling; unfinished tests: " + ", ".join(still_open),
     )
 
 
@@ -145,7 +145,7 @@ async def _repeat_each(counted: Result, outcomes: Outcomes, folder: Path) -> Res
     recorded = folder / f"{ring.name}-repeated.jsonl"
     recorded.unlink(missing_ok=True)
     command = (sys.executable, "-m", "pytest", "-q", *outcomes.failed)
-    print(f"\n=== {ring.name}: repeats {len(outcomes.failed)} failed tests alone", flush=True)
+    print(f"\n=== {ring.name}: repeats {len(outcomes.failed)} failed tests", flush=True)
     again = await _execute(ring, command, beside=True, recorded=recorded)
     repeated = read_outcomes(recorded)
     passed = [test for test in outcomes.failed if test in repeated.passed]

@@ -52,7 +52,7 @@ def _ring_line(result: Result) -> str:
     if result.failed:
         counts.append(f"{result.failed} failed")
     if result.skipped:
-        counts.append(f"{result.skipped} could not run (their reasons stand above)")
+        counts.append(f"{result.skipped} could not run (reasons above)")
     if result.unstable:
         counts.append(f"{len(result.unstable)} unstable")
     word = "passed" if result.is_green else "FAILED"
@@ -65,6 +65,6 @@ def _unstable_lines(found: Unstable) -> list[str]:
     return [
         f"\n=== unstable: {found.test} failed first:",
         *failure,
-        "=== and passed when it was repeated alone:",
+        "=== and passed when it was repeated:",
         *found.repetition.splitlines()[-5:],
     ]
