@@ -144,7 +144,7 @@ RINGS = {
 
 Stages = tuple[tuple[str, ...], ...]
 _TEST: Stages = (("commands",), ("static", "helm", "process", "unit", "demo", "team"))
-_TEST_CLUSTER: Stages = (("programs",), ("controlplane",), ("sweep",), ("faults",), ("walk", "cluster"))
+_TEST_CLUSTER: Stages = (("programs",), ("controlplane",), ("sweep",), ("faults", "walk", "cluster"))
 _TEST_ALL: Stages = (*_TEST, *_TEST_CLUSTER, ("bench",))
 RUNS: dict[str, Stages] = {
     "check": (("static", "unit"),),
