@@ -135,4 +135,4 @@ def test_smallest_form_has_its_own_arguments_and_leaves_out_what_the_gate_shows(
     report = run(["well", "elsewhere"], smoke=True)
     assert {name: rows[0].ours for name, rows in report.rows.items()} == {"well": 1.0}
     assert not report.problems
-    assert "elsewhere is left out: a test of the gate runs its smallest form" in capsys.readouterr().out
+    assert "elsewhere is left out: a test runs its smallest form" in capsys.readouterr().out

@@ -4,19 +4,21 @@ A name of a ring runs the whole of it. RESUME=1 skips rings that are green on th
 cannot run counts as failed.
 """
 
+import argparse
 import asyncio
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from e2e.cluster import binaries
 from e2e.cluster.paths import CHECKOUT
-from tests.rings.catalogue import CONTROL_PLANE_PROGRAMS, Ring, stages_of
-from tests.rings.results import Results, ring_key, tree_of
-from tests.rings.runner import Result, run_ring
+from tests.rings.catalogue import CONTROL_PLANE_PROGRAMS, RINGS, RUNS, Ring, stages_of
+from tests.rings.results import Results, ring_key
+from tests.rings.runner import Result, repeat_failures, run_ring
 from tests.rings.summary import is_red, summary_lines
 from tests.support.machine import machine_factor
 
@@ -24,33 +26,32 @@ FOLDER = CHECKOUT / "build" / "rings"
 
 
 async def run_stages(stages: Sequence[Sequence[Ring]], results: Results, folder: Path) -> list[Result]:
-    """Run the stages in order, and the rings of each at the same time."""
-
-    async def run(ring: Ring, *, beside: bool) -> Result:
-        result = await run_ring(ring, beside=beside, folder=folder)
-        results.add(result)
-        return result
-
+    """Run the stages in order, and the rings of each at the same time. Repeat the failures of a stage after it."""
     ended: list[Result] = []
     for stage in stages:
-        ended += await asyncio.gather(*(run(ring, beside=len(stage) > 1) for ring in stage))
+        is_concurrent = len(stage) > 1
+        first = await asyncio.gather(*(run_ring(ring, is_concurrent=is_concurrent, folder=folder) for ring in stage))
+        for result in [await repeat_failures(each, folder) for each in first]:
+            results.add(result)
+            ended.append(result)
     return ended
 
 
-async def _until_signal(stages: Sequence[Sequence[Ring]], results: Results) -> list[Result]:
+async def _run_until_signal(stages: Sequence[Sequence[Ring]], results: Results, folder: Path) -> list[Result]:
     """Run the stages. A signal to this program ends them first.
 
     Raises:
         SystemExit: if a signal arrived.
     """
-    running = asyncio.ensure_future(run_stages(stages, results, FOLDER))
+    running = asyncio.ensure_future(run_stages(stages, results, folder))
     arrived: list[int] = []
 
     def end(number: int) -> None:
+        if not arrived:  # Another signal must not interrupt the end of the rings, which have a session of their own.
+            running.cancel()
         arrived.append(number)
-        running.cancel()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, end, number)
     try:
         return await running
@@ -73,27 +74,36 @@ def _note_about_cluster() -> str:
     return f"not run: tests that need Kubernetes. `make controlplane` tests the operator, and {programs}"
 
 
-def main(names: Sequence[str]) -> int:
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.rings", description="run tests, and end with one summary")
+    parser.add_argument(
+        "names", nargs="+", metavar="NAME", help=f"one of {', '.join(RUNS)}, or some of {', '.join(RINGS)}"
+    )
+    names = parser.parse_args(words).names
     try:
         stages = stages_of(names)
     except ValueError as error:
-        print(error, file=sys.stderr)
-        return 2
+        parser.error(str(error))
     FOLDER.mkdir(parents=True, exist_ok=True)
-    results = Results(FOLDER, tree_of(CHECKOUT))
-    green = results.green_rings() if os.environ.get("RESUME", "") not in {"", "0"} else set()
-    skipped = [ring.name for stage in stages for ring in stage if ring_key(ring) in green]
+    results = Results(FOLDER, CHECKOUT)
+    is_resumed = os.environ.get("RESUME", "") not in {"", "0"}
+    if is_resumed and not results.is_known:
+        print("RESUME has no effect, because git cannot read this checkout")
+    green = results.green_rings() if is_resumed else {}
+    skipped = {ring.name: green[ring_key(ring)] for stage in stages for ring in stage if ring_key(ring) in green}
     stages = [[ring for ring in stage if ring_key(ring) not in green] for stage in stages]
     print(f"this machine is {machine_factor():.2f} times slower than the reference; ceilings grow by that factor")
-    ended = asyncio.run(_until_signal([stage for stage in stages if stage], results))
+    # Two runs in one checkout must not read each other's outcomes.
+    with tempfile.TemporaryDirectory(dir=FOLDER, prefix="run-") as folder:
+        ended = asyncio.run(_run_until_signal([stage for stage in stages if stage], results, Path(folder)))
     in_ci = os.environ.get("CI", "") not in {"", "0", "false"}
     if any(result.ring.name == "cluster" for result in ended):
         _leave_cluster(in_ci=in_ci)
     print("\n".join(summary_lines(ended, skipped, in_ci=in_ci)))
-    if list(names) == ["test"]:
+    if names == ["test"]:
         print(_note_about_cluster())
     return int(is_red(ended, in_ci=in_ci))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

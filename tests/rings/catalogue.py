@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from e2e.cluster.parts import CONTROL_PLANE
 
 CANNOT_RUN = 77
+RING_MARGIN = 5.0
+"""The ceiling of a ring is this many times its quiet duration."""
 PYTEST = (sys.executable, "-m", "pytest", "-q")
 _MAKE = ("make", "--no-print-directory")
 _WITHOUT_CLUSTER = tuple(
@@ -40,11 +42,18 @@ class Ring:
     command: Sequence[str]
     quiet_seconds: float
     """The duration on two quiet cores. The ceiling of the ring is a multiple of it."""
+    least_ceiling_seconds: float = 600.0
+    """Short rings run beside long ones."""
     whole: Sequence[str] = ()
     """The command that runs everything, if the gate runs a part."""
     whole_seconds: float = 0.0
     repeats: bool = True
     """True if a failure may have another cause than the code, so that it is repeated."""
+
+    @property
+    def ceiling_seconds(self) -> float:
+        """The time after which the ring has failed, on a machine as fast as the reference."""
+        return max(self.quiet_seconds * RING_MARGIN, self.least_ceiling_seconds)
 
     @property
     def is_pytest(self) -> bool:
@@ -71,7 +80,9 @@ def _pytest_ring(
         return (*PYTEST, "-n", str(workers), *options, *selection, *folders)
 
     chosen = (mark,) if mark else ()
-    return Ring(name, command(*chosen, "not exhaustive"), quiet_seconds, command(*chosen), whole_seconds)
+    return Ring(
+        name, command(*chosen, "not exhaustive"), quiet_seconds, whole=command(*chosen), whole_seconds=whole_seconds
+    )
 
 
 def _folders_except(*folders: str) -> tuple[str, ...]:
@@ -138,12 +149,14 @@ RINGS = {
             quiet_seconds=300,
             whole_seconds=900,
         ),
-        Ring("bench", (*_MAKE, "bench-smoke"), 360),
+        Ring("bench", (*_MAKE, "bench-smoke"), 360, repeats=False),
     )
 }  # fmt: skip
 
+_CONTROL_PLANE_BUILD = replace(RINGS["programs"], command=(*RINGS["programs"].command, *CONTROL_PLANE_PROGRAMS))
+_NEED_CONTROL_PLANE = frozenset({"controlplane", "faults"})
 Stages = tuple[tuple[str, ...], ...]
-_TEST: Stages = (("commands",), ("static", "helm", "process", "unit", "demo", "team"))
+_TEST: Stages = (("commands", "helm"), ("static", "process", "unit", "demo", "team"))
 _TEST_CLUSTER: Stages = (("programs",), ("controlplane",), ("sweep",), ("faults", "walk", "cluster"))
 _TEST_ALL: Stages = (*_TEST, *_TEST_CLUSTER, ("bench",))
 RUNS: dict[str, Stages] = {
@@ -165,6 +178,10 @@ def stages_of(names: Sequence[str]) -> list[list[Ring]]:
         whole = names[0] == "test-all"
         return [[RINGS[name].as_whole() if whole else RINGS[name] for name in stage] for stage in RUNS[names[0]]]
     if unknown := [name for name in names if name not in RINGS]:
-        known = ", ".join((*RUNS, *RINGS))
-        raise ValueError(f"{unknown[0]!r} is not a run or a ring of tests; choose one of {known}")
-    return [[RINGS[name].as_whole()] for name in names]
+        raise ValueError(
+            f"{unknown[0]!r} is not a ring of tests; choose one of the runs {', '.join(RUNS)}, "
+            f"or some of the rings {', '.join(RINGS)}"
+        )
+    # Tests have no time for a build.
+    first = [[_CONTROL_PLANE_BUILD]] if _NEED_CONTROL_PLANE & {*names} else []
+    return [*first, *([RINGS[name].as_whole()] for name in names)]

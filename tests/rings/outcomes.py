@@ -31,7 +31,8 @@ class _Recorder:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
             sections = "".join(f"\n--- {title}\n{text}" for title, text in report.sections)
-            self._write("failed", report.nodeid, text=f"{report.longreprtext}{sections}"[-_LONGEST_TEXT:])
+            text = f"{report.longreprtext}{sections}"[-_LONGEST_TEXT:]
+            self._write("failed", report.nodeid, when=report.when or "", text=text)
         elif report.skipped:
             self._write("skipped", report.nodeid, text=report.longreprtext[-_LONGEST_TEXT:])
         elif report.when == "call":
@@ -54,6 +55,8 @@ class Outcomes:
 
     passed: set[str] = field(default_factory=set)
     failed: dict[str, str] = field(default_factory=dict)
+    failed_at_end: set[str] = field(default_factory=set)
+    """The failed tests whose teardown failed. It may have been the teardown of a fixture of the whole session."""
     skipped: dict[str, str] = field(default_factory=dict)
     uncollected: dict[str, str] = field(default_factory=dict)
     open: set[str] = field(default_factory=set)
@@ -74,6 +77,8 @@ def read_outcomes(path: Path) -> Outcomes:
                 found.open.discard(test)
             case "failed":
                 found.failed[test] = found.failed[test] + "\n" + text if test in found.failed else text
+                if record["when"] == "teardown":
+                    found.failed_at_end.add(test)
             case "skipped":
                 found.skipped[test] = text
             case "uncollected":

@@ -12,41 +12,55 @@ from tests.rings.catalogue import Ring
 from tests.rings.runner import Result
 
 
-def tree_of(checkout: Path) -> str:
-    """Return git's hash of the files in the checkout, including those that are changed or new and not committed."""
-    with tempfile.TemporaryDirectory() as folder:
-        index = Path(folder) / "index"
-        known = subprocess.run(
-            ["git", "rev-parse", "--path-format=absolute", "--git-path", "index"],
-            cwd=checkout, check=True, capture_output=True, text=True,
-        ).stdout.strip()  # fmt: skip
-        if Path(known).exists():
-            shutil.copy(known, index)
-        environment = {**os.environ, "GIT_INDEX_FILE": str(index)}
-        subprocess.run(["git", "add", "--all"], cwd=checkout, env=environment, check=True, capture_output=True)
-        written = subprocess.run(
-            ["git", "write-tree"], cwd=checkout, env=environment, check=True, capture_output=True, text=True
-        )
-    return written.stdout.strip()
+def hash_tree(checkout: Path) -> str | None:
+    """Return git's hash of the files in the checkout, including those that are changed or new and not committed.
+
+    Return None if git is missing or cannot read the checkout, for example because it is an unpacked archive.
+    """
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            index = Path(folder) / "index"
+            known = Path(_git(checkout, "rev-parse", "--path-format=absolute", "--git-path", "index"))
+            if known.exists():
+                shutil.copy(known, index)
+            _git(checkout, "add", "--all", index=index)
+            return _git(checkout, "write-tree", index=index)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _git(checkout: Path, *words: str, index: Path | None = None) -> str:
+    environment = {**os.environ, "GIT_INDEX_FILE": str(index)} if index else None
+    done = subprocess.run(["git", *words], cwd=checkout, env=environment, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
 
 
 class Results:
-    """A file for each tree, with a line for each ring that ended on it."""
+    """A file for each tree, with a line for each ring that ended on it. Without git there are no results."""
 
-    def __init__(self, folder: Path, tree: str) -> None:
-        self._file = folder / f"{tree}.jsonl"
+    def __init__(self, folder: Path, checkout: Path) -> None:
+        self._checkout = checkout
+        self._tree = hash_tree(checkout)
+        self._file = folder / f"{self._tree}.jsonl"
 
-    def green_rings(self) -> set[str]:
-        """Return the keys of the rings whose last result on this tree is green."""
-        lines = self._file.read_text().splitlines() if self._file.exists() else []
-        last = {record["ring"]: record["green"] for record in map(json.loads, lines)}
-        return {key for key, green in last.items() if green}
+    @property
+    def is_known(self) -> bool:
+        """True if git can tell whether the tree has changed."""
+        return self._tree is not None
+
+    def green_rings(self) -> dict[str, list[str]]:
+        """Return the keys of the rings whose last result on this tree is green, with their unstable tests."""
+        lines = self._file.read_text().splitlines() if self.is_known and self._file.exists() else []
+        last = {record["ring"]: record for record in map(json.loads, lines)}
+        return {key: record["unstable"] for key, record in last.items() if record["green"]}
 
     def add(self, result: Result) -> None:
-        self._file.parent.mkdir(parents=True, exist_ok=True)
+        """Record a result, unless the tree was changed in the meantime. Skipped tests may run elsewhere."""
+        if not self.is_known or hash_tree(self._checkout) != self._tree:
+            return
         record = {
             "ring": ring_key(result.ring),
-            "green": result.is_green,
+            "green": result.is_green and not result.skipped,
             "seconds": round(result.seconds),
             "passed": result.passed,
             "failed": result.failed,

@@ -1,30 +1,31 @@
-"""Runs one ring: shows its output, ends it at its ceiling, and repeats failed tests once.
+"""Runs one ring: shows its output, ends it at its ceiling, and repeats failed tests once, each alone.
 
-A ceiling ends a hang. It is a multiple of the ring's quiet duration and of the machine's factor.
+A ceiling ends a hang. It is that of the ring, multiplied by the factor of the machine.
 """
 
 import asyncio
+import contextlib
 import os
 import signal
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
-from tests.rings.catalogue import CANNOT_RUN, Ring
+from tests.rings.catalogue import CANNOT_RUN, PYTEST, Ring
 from tests.rings.outcomes import VARIABLE, Outcomes, read_outcomes
 from tests.support.machine import machine_factor
 
-RING_MARGIN = 5.0
-"""The ceiling of a ring is this many times its quiet duration, multiplied by the factor of the machine."""
 MOST_UNSTABLE = 10
 """A run with more unstable tests is red."""
 UNSTABLE_SHARE = 0.01
 """If a larger share of a ring fails, more than one test, none is repeated and the ring is red."""
 END_SECONDS = 60.0
 """The time in which an interrupted ring ends the processes that it has started."""
+_POLL_SECONDS = 0.05
+_DRAIN_SECONDS = 5.0
+"""The time in which the output of a process that has ended must end too."""
 _LONGEST_LINE = 2**26
 _SHOWN_LINES = 60
 _PROGRESS_SECONDS = 30
@@ -33,7 +34,7 @@ _PYTEST_FAILED = 1
 
 @dataclass(frozen=True)
 class Unstable:
-    """A test that failed, and passed when it was repeated."""
+    """A test that failed, and passed when it was repeated alone."""
 
     test: str
     failure: str
@@ -51,6 +52,8 @@ class Result:
     skipped: int = 0
     reason: str = ""
     """The reason why the ring could not run or was ended."""
+    repeatable: Mapping[str, str] = field(default_factory=dict)
+    """The failures that are to be repeated, by test. A ring that is one command has its own name here."""
     unstable: tuple[Unstable, ...] = ()
 
     @property
@@ -63,8 +66,12 @@ class Result:
 
 
 @dataclass
-class _Ended:
-    status: int
+class _Command:
+    """A command of a ring, and what it has printed."""
+
+    words: Sequence[str]
+    outcome_file: Path
+    status: int = 1
     lines: list[str] = field(default_factory=list)
     reached_ceiling: bool = False
 
@@ -72,158 +79,178 @@ class _Ended:
     def last_line(self) -> str:
         return next((line.strip() for line in reversed(self.lines) if line.strip()), "")
 
+    @property
+    def tail(self) -> str:
+        return "".join(self.lines[-_SHOWN_LINES:])
+
 
 def allowed_unstable(tests: int) -> int:
     """Return how many tests of a ring with that many tests may be unstable."""
     return min(MOST_UNSTABLE, max(1, int(tests * UNSTABLE_SHARE)))
 
 
-async def run_ring(ring: Ring, *, beside: bool, folder: Path) -> Result:
-    """Run a ring, and repeat its failures. Print its output at its end if `beside` says that others run beside it.
+async def run_ring(ring: Ring, *, is_concurrent: bool, folder: Path) -> Result:
+    """Run a ring once. Print its output at its end if others run at the same time.
 
     `folder` gets a file with the outcome of each test. A cancellation ends the ring and still prints its output.
     """
     started = time.monotonic()
-    recorded = folder / f"{ring.name}.jsonl"
-    recorded.unlink(missing_ok=True)
-    ended = await _execute(ring, ring.command, beside=beside, recorded=recorded)
-    if ended.reached_ceiling:
-        return _result_at_ceiling(ring, read_outcomes(recorded), time.monotonic() - started)
-    if ring.is_pytest:
-        result = await _repeat_tests(ring, ended, read_outcomes(recorded), folder)
+    command = _Command(ring.command, folder / f"{ring.name}.jsonl")
+    await _execute(ring, command, is_concurrent=is_concurrent)
+    if command.reached_ceiling:
+        result = _judge_ceiling(ring, read_outcomes(command.outcome_file))
+    elif ring.is_pytest:
+        result = _judge_tests(ring, command, read_outcomes(command.outcome_file))
     else:
-        result = await _repeat_command(ring, ended, beside=beside, recorded=recorded)
+        result = _judge_command(ring, command)
     return replace(result, seconds=time.monotonic() - started)
 
 
-def _result_at_ceiling(ring: Ring, outcomes: Outcomes, seconds: float) -> Result:
-    still_open = sorted(outcomes.open) or ["none reported"]
+async def repeat_failures(result: Result, folder: Path) -> Result:
+    """Repeat each failure that may have another cause than the code, alone. What passes then is unstable."""
+    started = time.monotonic()
+    for number, (test, failure) in enumerate(result.repeatable.items()):
+        ring = result.ring
+        print(f"\n=== {ring.name}: repeats {test}", flush=True)
+        words = (*PYTEST, test) if ring.is_pytest else ring.command
+        command = _Command(words, folder / f"{ring.name}-{number}.jsonl")
+        await _execute(ring, command, is_concurrent=False)
+        passed = command.status == 0 and not command.reached_ceiling
+        if passed and ring.is_pytest:
+            passed = test in read_outcomes(command.outcome_file).passed
+        if passed:
+            found = Unstable(test, failure, command.tail)
+            result = replace(
+                result, passed=result.passed + 1, failed=result.failed - 1, unstable=(*result.unstable, found)
+            )
+        elif command.reached_ceiling:
+            result = replace(result, reason=f"the repetition of {test} was ended at its ceiling")
+    if result.repeatable and not result.failed:
+        result = replace(result, status=0)
+    return replace(result, repeatable={}, seconds=result.seconds + time.monotonic() - started)
+
+
+def _judge_ceiling(ring: Ring, outcomes: Outcomes) -> Result:
+    unfinished = sorted(outcomes.open) or ["none reported"]
     return Result(
         ring,
         status=1,
-        seconds=seconds,
+        seconds=0.0,
         passed=len(outcomes.passed),
         failed=len(outcomes.failed) + len(outcomes.open) or 1,
         skipped=len(outcomes.skipped),
-        reason="ended at its ceiling; unfinished tests: " + ", ".join(still_open),
+        reason="ended at its ceiling; unfinished tests: " + ", ".join(unfinished),
     )
 
 
-async def _repeat_command(ring: Ring, ended: _Ended, *, beside: bool, recorded: Path) -> Result:
-    """Return the result of a ring that is one command. A command that fails is repeated once."""
-    if ended.status == CANNOT_RUN:
-        return Result(ring, CANNOT_RUN, 0.0, reason=ended.last_line)
-    unstable: tuple[Unstable, ...] = ()
-    if ended.status and ring.repeats:
-        again = await _execute(ring, ring.command, beside=beside, recorded=recorded)
-        if again.status == 0:
-            unstable = (Unstable(ring.name, _tail(ended.lines), _tail(again.lines)),)
-        ended = again
-    return Result(
-        ring, ended.status, 0.0, passed=int(not ended.status), failed=int(bool(ended.status)), unstable=unstable
-    )
+def _judge_command(ring: Ring, command: _Command) -> Result:
+    if command.status == CANNOT_RUN:
+        return Result(ring, CANNOT_RUN, 0.0, reason=command.last_line)
+    if command.status == 0:
+        return Result(ring, 0, 0.0, passed=1)
+    repeatable = {ring.name: command.tail} if ring.repeats else {}
+    return Result(ring, command.status, 0.0, failed=1, repeatable=repeatable)
 
 
-async def _repeat_tests(ring: Ring, ended: _Ended, outcomes: Outcomes, folder: Path) -> Result:
-    """Return the result of a ring of pytest. Failed tests are repeated in one process, one after the other."""
-    counted = Result(ring, ended.status, 0.0, passed=len(outcomes.passed), skipped=len(outcomes.skipped))
-    if ended.status == 0:
+def _judge_tests(ring: Ring, command: _Command, outcomes: Outcomes) -> Result:
+    counted = Result(ring, command.status, 0.0, passed=len(outcomes.passed), skipped=len(outcomes.skipped))
+    if command.status == 0:
         return counted
-    if ended.status == CANNOT_RUN:
-        return replace(counted, reason=ended.last_line)
-    if ended.status != _PYTEST_FAILED or outcomes.uncollected or not outcomes.failed:
-        return replace(counted, failed=len(outcomes.failed) or 1, reason=f"pytest ended with {ended.status}")
+    if command.status == CANNOT_RUN:
+        return replace(counted, reason=command.last_line)
+    if command.status != _PYTEST_FAILED or outcomes.uncollected or not outcomes.failed:
+        return replace(counted, failed=len(outcomes.failed) or 1, reason=f"pytest ended with {command.status}")
+    counted = replace(counted, failed=len(outcomes.failed))
     allowed = allowed_unstable(len(outcomes.passed) + len(outcomes.failed))
-    if len(outcomes.failed) > allowed:
-        reason = f"{len(outcomes.failed)} tests failed, and at most {allowed} are repeated"
-        return replace(counted, failed=len(outcomes.failed), reason=reason)
-    return await _repeat_each(counted, outcomes, folder)
-
-
-async def _repeat_each(counted: Result, outcomes: Outcomes, folder: Path) -> Result:
-    ring = counted.ring
-    recorded = folder / f"{ring.name}-repeated.jsonl"
-    recorded.unlink(missing_ok=True)
-    command = (sys.executable, "-m", "pytest", "-q", *outcomes.failed)
-    print(f"\n=== {ring.name}: repeats {len(outcomes.failed)} failed tests", flush=True)
-    again = await _execute(ring, command, beside=True, recorded=recorded)
-    repeated = read_outcomes(recorded)
-    passed = [test for test in outcomes.failed if test in repeated.passed]
-    faults = [test for test in outcomes.failed if test not in repeated.passed]
+    if counted.failed > allowed:
+        return replace(counted, reason=f"{counted.failed} tests failed, and at most {allowed} are repeated")
+    # The teardown of a session belongs to no test, so repeating the last one would hide its failure.
     return replace(
-        counted,
-        status=int(bool(faults)),
-        passed=counted.passed + len(passed),
-        failed=len(faults),
-        unstable=tuple(Unstable(test, outcomes.failed[test], _tail(again.lines)) for test in passed),
+        counted, repeatable={test: text for test, text in outcomes.failed.items() if test not in outcomes.failed_at_end}
     )
 
 
-async def _execute(ring: Ring, command: Sequence[str], *, beside: bool, recorded: Path) -> _Ended:
-    title = f"\n=== {ring.name}: {' '.join(command)}"
-    print(f"\n=== {ring.name} starts" if beside else title, flush=True)
-    words = (*command[:4], "-p", "tests.rings.outcomes", *command[4:]) if ring.is_pytest else command
+async def _execute(ring: Ring, command: _Command, *, is_concurrent: bool) -> None:
+    title = f"\n=== {ring.name}: {' '.join(command.words)}"
+    print(f"\n=== {ring.name} starts" if is_concurrent else title, flush=True)
+    words = command.words
+    if ring.is_pytest:
+        words = (*PYTEST, "-p", "tests.rings.outcomes", *words[len(PYTEST) :])
     process = await asyncio.create_subprocess_exec(
         *words,
+        stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-        env=_environment(recorded),
+        env=_environment(command.outcome_file),
         limit=_LONGEST_LINE,
         start_new_session=True,
     )
-    ended = _Ended(status=1)
-    progress = asyncio.create_task(_print_progress(ring, recorded)) if beside and ring.is_pytest else None
+    reading = asyncio.create_task(_read_lines(process, command, shown=not is_concurrent))
+    progress = asyncio.create_task(_print_progress(ring, command.outcome_file)) if is_concurrent else None
     try:
-        async with asyncio.timeout(ring.quiet_seconds * RING_MARGIN * machine_factor()):
-            await _read_lines(process, ended, shown=not beside)
-            ended.status = await process.wait()
+        async with asyncio.timeout(ring.ceiling_seconds * machine_factor()):
+            command.status = await _wait_for_exit(process)
     except TimeoutError:
-        ended.reached_ceiling = True
+        command.reached_ceiling = True
     finally:
         if progress:
             progress.cancel()
-        await _end(process, ended)
-        if beside:
-            print(f"{title}\n{''.join(ended.lines)}", flush=True)
-    return ended
+        await _end_process(process)
+        await _end_output(process, reading)
+        if is_concurrent:
+            print(f"{title}\n{''.join(command.lines)}", flush=True)
 
 
-def _environment(recorded: Path) -> dict[str, str]:
+def _environment(outcome_file: Path) -> dict[str, str]:
     """Return the environment of the rings, in which pytest keeps the test modules that it has compiled."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return environment | {VARIABLE: str(recorded)}
+    return environment | {VARIABLE: str(outcome_file)}
 
 
-async def _print_progress(ring: Ring, recorded: Path) -> None:
+async def _print_progress(ring: Ring, outcome_file: Path) -> None:
     """Print how many tests have ended, because the output of a ring that runs beside others appears at its end."""
     for seconds in count(_PROGRESS_SECONDS, _PROGRESS_SECONDS):
         await asyncio.sleep(_PROGRESS_SECONDS)
-        outcomes = read_outcomes(recorded)
-        print(
-            f"  {ring.name} after {seconds} s: {len(outcomes.passed)} passed, {len(outcomes.failed)} failed", flush=True
-        )
+        counts = ""
+        if ring.is_pytest:
+            outcomes = read_outcomes(outcome_file)
+            counts = f": {len(outcomes.passed)} passed, {len(outcomes.failed)} failed"
+        print(f"  {ring.name} after {seconds} s{counts or ': still running'}", flush=True)
 
 
-async def _read_lines(process: asyncio.subprocess.Process, ended: _Ended, *, shown: bool) -> None:
+async def _read_lines(process: asyncio.subprocess.Process, command: _Command, *, shown: bool) -> None:
     assert process.stdout is not None
     async for line in process.stdout:
-        ended.lines.append(line.decode(errors="replace"))
+        command.lines.append(line.decode(errors="replace"))
         if shown:
-            print(ended.lines[-1], end="", flush=True)
+            print(command.lines[-1], end="", flush=True)
 
 
-async def _end(process: asyncio.subprocess.Process, ended: _Ended) -> None:
+async def _end_process(process: asyncio.subprocess.Process) -> None:
     """End a ring that still runs. It may end its own processes first, and is then killed with all of them."""
     if process.returncode is None:
         os.killpg(process.pid, signal.SIGINT)
         try:
             async with asyncio.timeout(END_SECONDS * machine_factor()):
-                await _read_lines(process, ended, shown=False)
-                await process.wait()
+                await _wait_for_exit(process)
         except TimeoutError:
             os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+            await _wait_for_exit(process)
 
 
-def _tail(lines: Sequence[str]) -> str:
-    return "".join(lines[-_SHOWN_LINES:])
+async def _wait_for_exit(process: asyncio.subprocess.Process) -> int:
+    """Return the exit status. `process.wait` would also wait for the end of the output, which others may hold open."""
+    while process.returncode is None:  # noqa: ASYNC110 - asyncio has no other event for the exit
+        await asyncio.sleep(_POLL_SECONDS)
+    return process.returncode
+
+
+async def _end_output(process: asyncio.subprocess.Process, reading: asyncio.Task[None]) -> None:
+    """Wait for the end of the output. Kill the processes of the group that hold it open after the ring has ended."""
+    await asyncio.wait({reading}, timeout=_DRAIN_SECONDS)
+    if not reading.done():
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await asyncio.wait({reading}, timeout=_DRAIN_SECONDS)
+        reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)

@@ -1,6 +1,6 @@
 """The summary of a run: a line for each ring, the unstable tests with both outputs, and the counts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tests.rings.runner import MOST_UNSTABLE, Result, Unstable
 
@@ -22,15 +22,17 @@ def count_failures(results: Sequence[Result], *, in_ci: bool) -> int:
     return failed + (missing if in_ci else 0) + (len(unstable) if len(unstable) > MOST_UNSTABLE else 0)
 
 
-def summary_lines(results: Sequence[Result], skipped: Sequence[str], *, in_ci: bool) -> list[str]:
-    """Return the lines of the summary. `skipped` names rings that are green on this tree already.
+def summary_lines(results: Sequence[Result], skipped: Mapping[str, Sequence[str]], *, in_ci: bool) -> list[str]:
+    """Return the lines of the summary. `skipped` are rings that are green on this tree, with their unstable tests.
 
     The last line counts tests: "11 passed, 0 failed".
     """
     unstable = _unstable_of(results)
     lines = [line for found in unstable for line in _unstable_lines(found)]
     lines.append("\n=== summary")
-    lines += [f"  {name:<13} green on this tree already" for name in skipped]
+    for name, unstable_before in skipped.items():
+        listed = f", unstable: {', '.join(unstable_before)}" if unstable_before else ""
+        lines.append(f"  {name:<13} green on this tree already{listed}")
     lines += [_ring_line(result) for result in results]
     if unstable:
         lines.append(f"unstable: {', '.join(found.test for found in unstable)}")
@@ -65,6 +67,6 @@ def _unstable_lines(found: Unstable) -> list[str]:
     return [
         f"\n=== unstable: {found.test} failed first:",
         *failure,
-        "=== and passed when it was repeated:",
+        "=== and passed when it was repeated alone:",
         *found.repetition.splitlines()[-5:],
     ]

@@ -1,4 +1,4 @@
-"""The runs: what each contains, and that the gate leaves nothing out that no other run contains."""
+"""The runs: what each contains, and that every test that the gate omits is in another run."""
 
 import subprocess
 import sys
@@ -6,8 +6,8 @@ import sys
 import pytest
 from e2e.cluster.paths import CHECKOUT
 from tests.rings.catalogue import RINGS, stages_of
-from tests.rings.results import Results, ring_key, tree_of
-from tests.rings.runner import Result
+from tests.rings.results import Results, hash_tree, ring_key
+from tests.rings.runner import Result, Unstable
 
 
 def names_of(stages):
@@ -33,8 +33,15 @@ def test_named_ring_runs_whole():
 
 
 def test_unknown_name_lists_runs_and_rings():
-    with pytest.raises(ValueError, match=r"'proces' is not a run or a ring .* one of check, test, .*process"):
+    with pytest.raises(ValueError, match=r"'proces' is not a ring .* one of the runs check, test, .*process"):
         stages_of(["proces"])
+
+
+def test_programs_of_a_control_plane_are_built_before_its_tests():
+    build, tests = names_of(stages_of(["controlplane"])), stages_of(["controlplane"])[-1]
+    assert build == ["programs", "controlplane"]
+    assert tests == [RINGS["controlplane"].as_whole()]
+    assert names_of(stages_of(["unit", "process"])) == ["unit", "process"]
 
 
 def test_every_folder_of_tests_is_in_a_ring():
@@ -43,25 +50,55 @@ def test_every_folder_of_tests_is_in_a_ring():
     assert {folder for folder in folders if f"tests/{folder}" not in commands} == set()
 
 
-def test_green_rings_are_those_whose_last_result_is_green(tmp_path):
-    results = Results(tmp_path, "tree")
+@pytest.fixture
+def checkout(process_ring, tmp_path):
+    folder = tmp_path / "checkout"
+    subprocess.run(["git", "init", "-q", folder], check=True)
+    (folder / "file").write_text("one")
+    return folder
+
+
+def test_green_rings_are_those_whose_last_result_is_green(checkout, tmp_path):
+    results = Results(tmp_path, checkout)
     gate, whole = RINGS["sweep"], RINGS["sweep"].as_whole()
     results.add(Result(gate, status=1, seconds=1.0, failed=1))
     results.add(Result(whole, status=0, seconds=1.0, passed=1))
-    assert results.green_rings() == {ring_key(whole)}
-    results.add(Result(gate, status=0, seconds=1.0, passed=1))
-    assert results.green_rings() == {ring_key(gate), ring_key(whole)}
-    assert Results(tmp_path, "another").green_rings() == set()
+    assert results.green_rings() == {ring_key(whole): []}
+    results.add(Result(gate, status=0, seconds=1.0, passed=1, unstable=(Unstable("test_x", "why", "passed"),)))
+    assert results.green_rings() == {ring_key(gate): ["test_x"], ring_key(whole): []}
+    (checkout / "file").write_text("two")
+    assert Results(tmp_path, checkout).green_rings() == {}
+
+
+def test_ring_with_skipped_tests_runs_again(checkout, tmp_path):
+    results = Results(tmp_path, checkout)
+    results.add(Result(RINGS["unit"], status=0, seconds=1.0, passed=1, skipped=1))
+    assert results.green_rings() == {}
+
+
+def test_result_of_a_tree_that_was_changed_meanwhile_is_not_recorded(checkout, tmp_path):
+    results = Results(tmp_path, checkout)
+    (checkout / "file").write_text("two")
+    results.add(Result(RINGS["unit"], status=0, seconds=1.0, passed=1))
+    assert results.green_rings() == {}
+    assert Results(tmp_path, checkout).green_rings() == {}
+
+
+@pytest.mark.process
+def test_folder_that_git_does_not_know_has_no_results(tmp_path):
+    results = Results(tmp_path, tmp_path)
+    results.add(Result(RINGS["unit"], status=0, seconds=1.0, passed=1))
+    assert (results.is_known, results.green_rings(), list(tmp_path.iterdir())) == (False, {}, [])
 
 
 @pytest.mark.process
 def test_tree_changes_with_files_that_are_not_committed(tmp_path):
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    empty = tree_of(tmp_path)
+    empty = hash_tree(tmp_path)
     (tmp_path / "new").write_text("one")
-    first = tree_of(tmp_path)
+    first = hash_tree(tmp_path)
     (tmp_path / "new").write_text("two")
-    assert len({empty, first, tree_of(tmp_path)}) == 3
+    assert len({empty, first, hash_tree(tmp_path)}) == 3
     status = subprocess.run(["git", "status", "--porcelain"], cwd=tmp_path, check=True, capture_output=True, text=True)
     assert status.stdout == "?? new\n"  # The index of the checkout is unchanged.
 
@@ -72,4 +109,4 @@ def test_command_refuses_an_unknown_name():
         [sys.executable, "-m", "tests.rings", "everything"], cwd=CHECKOUT, capture_output=True, text=True, check=False
     )
     assert said.returncode == 2
-    assert "choose one of check, test, test-cluster, test-all" in said.stderr
+    assert "choose one of the runs check, test, test-cluster, test-all" in said.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from e2e.cluster.paths import CHECKOUT
 from tests.rings.catalogue import CANNOT_RUN, PYTEST, Ring
-from tests.rings.runner import RING_MARGIN, allowed_unstable, run_ring
+from tests.rings.runner import allowed_unstable, repeat_failures, run_ring
 from tests.rings.summary import count_failures, summary_lines
 
 pytestmark = pytest.mark.process
@@ -22,10 +22,10 @@ def folder():
         yield Path(name)
 
 
-def pytest_ring(folder, source, *, quiet_seconds=60):
+def pytest_ring(folder, source, **settings):
     file = folder / "test_sample.py"
     file.write_text(textwrap.dedent(source))
-    return Ring("sample", (*PYTEST, str(file.relative_to(CHECKOUT))), quiet_seconds)
+    return Ring("sample", (*PYTEST, str(file.relative_to(CHECKOUT))), 1, **settings)
 
 
 def command_ring(script, **settings):
@@ -39,7 +39,7 @@ def failing_once(folder):
 
 
 async def run(ring, folder):
-    return await run_ring(ring, beside=False, folder=folder)
+    return await repeat_failures(await run_ring(ring, is_concurrent=False, folder=folder), folder)
 
 
 async def test_ring_of_passing_tests_is_green(folder):
@@ -65,7 +65,7 @@ async def test_test_that_passes_when_repeated_is_unstable_and_green(folder):
     assert unstable.test.endswith("::test_bad_once")
     assert "the first time" in unstable.failure
     assert "1 passed" in unstable.repetition
-    printed = "\n".join(summary_lines([result], (), in_ci=True))
+    printed = "\n".join(summary_lines([result], {}, in_ci=True))
     assert "the first time" in printed
     assert f"unstable: {unstable.test}" in printed
     assert printed.endswith("2 passed, 0 failed")
@@ -103,10 +103,36 @@ async def test_failing_teardown_is_a_fault(folder):
     assert (result.is_green, result.passed, result.failed) == (False, 0, 1)
 
 
+async def test_failing_end_of_a_session_is_not_repeated_with_its_last_test(folder):
+    source = f"""
+        from pathlib import Path
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def operator():
+            yield
+            seen = Path({str(folder)!r}) / "seen"
+            if not seen.exists():
+                seen.touch()
+                raise AssertionError("the operator was refused a permission")
+
+        def test_culprit(operator): pass
+        def test_last(operator): pass
+    """
+    result = await run(pytest_ring(folder, source), folder)
+    assert (result.is_green, result.passed, result.failed, result.unstable) == (False, 1, 1, ())
+
+
+async def test_process_that_keeps_the_output_open_does_not_delay_the_ring(folder):
+    script = "import subprocess, sys; print('done'); subprocess.Popen(['sleep', '600'])"
+    result = await run(command_ring(script), folder)
+    assert (result.is_green, result.passed) == (True, 1)
+    assert result.seconds < 300
+
+
 async def test_ring_at_its_ceiling_names_the_open_tests(folder):
-    seconds = 6 / RING_MARGIN
     source = "import time\ndef test_good(): pass\ndef test_endless(): time.sleep(600)"
-    result = await run(pytest_ring(folder, source, quiet_seconds=seconds), folder)
+    result = await run(pytest_ring(folder, source, least_ceiling_seconds=6), folder)
     assert (result.is_green, result.passed, result.failed) == (False, 1, 1)
     assert "test_sample.py::test_endless" in result.reason
 
@@ -126,7 +152,7 @@ async def test_command_that_is_not_repeated_fails_at_once(folder):
 async def test_ring_that_cannot_run_says_why_and_fails_in_ci_only(folder, in_ci, failures):
     result = await run(command_ring(f"print('no docker here'); raise SystemExit({CANNOT_RUN})"), folder)
     assert count_failures([result], in_ci=in_ci) == failures
-    assert "could not run: no docker here" in "\n".join(summary_lines([result], (), in_ci=in_ci))
+    assert "could not run: no docker here" in "\n".join(summary_lines([result], {}, in_ci=in_ci))
 
 
 @pytest.mark.parametrize(
