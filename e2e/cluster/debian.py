@@ -47,7 +47,9 @@ def _apt(*arguments: str, cwd: Path | None = None) -> None:
     if not shutil.which("apt-get"):
         raise ClusterError("this is not a Debian system; install these yourself: " + " ".join(arguments[1:]))
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-    commands = [["apt-get", *arguments]] if _updated else [["apt-get", "update", "-qq"], ["apt-get", *arguments]]
+    # Only root may update the lists. Anybody may download with those that are there.
+    is_old = not _updated and os.geteuid() == 0
+    commands = [["apt-get", "update", "-qq"], ["apt-get", *arguments]] if is_old else [["apt-get", *arguments]]
     for command in commands:
         done = subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, check=False)
         if done.returncode:

@@ -15,11 +15,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from e2e.cluster import uv
+from e2e.cluster.locking import exclusive
 from e2e.cluster.parts import GoInstall, GoTool
 from e2e.cluster.paths import CHECKOUT, cache
 from e2e.cluster.progress import ClusterError, Progress
 
 OLDEST_GO = (1, 26)
+_OLDEST = ".".join(map(str, OLDEST_GO))
+_ENDED_BY_SIGNAL = 128
 ATTEMPTS = 3  # The sources are pinned, so a failure is usually a network failure.
 MODULES = Path(__file__).parent / "go"
 
@@ -58,11 +61,22 @@ def toolchain(progress: Progress) -> Path:
     home = cache() / f"go-{hashlib.sha256(lock.read_bytes()).hexdigest()[:12]}"
     go = home / "bin" / "go"
     if not fits(go):
-        progress.say("fetching Go, for there is none on PATH that is new enough")
-        program = uv.folder() / "uv"
-        subprocess.run([program, "venv", "--quiet", "--clear", home], check=True)
-        subprocess.run([program, "pip", "sync", "--quiet", "--require-hashes", f"--python={home}", lock], check=True)
+        with exclusive(cache() / "locks" / "go", progress):
+            if not fits(go):  # Another process fetched it in the meantime.
+                _fetch(lock, home, progress)
     return go
+
+
+def _fetch(lock: Path, home: Path, progress: Progress) -> None:
+    progress.say("fetching Go, for there is none on PATH that is new enough")
+    program = str(uv.folder() / "uv")
+    for command in (
+        [program, "venv", "--quiet", "--clear", str(home)],
+        [program, "pip", "sync", "--quiet", "--require-hashes", f"--python={home}", str(lock)],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ClusterError(f"Go cannot be fetched; put Go {_OLDEST} or newer on PATH:\n{done.stderr[-1500:]}")
 
 
 def build(recipes: Sequence[GoTool | GoInstall], into: Path, *, name: str, progress: Progress) -> None:
@@ -85,6 +99,8 @@ def build(recipes: Sequence[GoTool | GoInstall], into: Path, *, name: str, progr
         )
         if status == 0:
             return
+        if status < 0 or status >= _ENDED_BY_SIGNAL:
+            break  # Somebody ended the build.
         progress.say(f"building {name}: attempt {attempt} of {ATTEMPTS} failed")
     raise ClusterError(f"go could not build {name}:\n{tail}")
 
