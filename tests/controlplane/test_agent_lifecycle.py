@@ -101,9 +101,15 @@ def test_quickstart_reasons_are_one_word_without_warnings(space, kubelet, operat
         kubelet.run(name)
         space.wait("Agent", name, "Ready", "True")
     kinds = ("Agent", "Skill", "McpServer")
+
+    def list_reasons():
+        return {(kind, row["Name"]): row["Reason"] for kind in kinds for row in space.admin.table(kind, space.name)}
+
     space.eventually(
-        lambda: {row["Reason"] for kind in kinds for row in space.admin.table(kind, space.name)} == {"Ready"},
+        lambda: {*list_reasons().values()} == {"Ready"},
         "every reason is Ready",
+        promised=LONG_SECONDS,
+        shown=list_reasons,
     )
     time.sleep(WARNING_SECONDS + 1)
     ours = [event for event in space.all("Event") if event["source"].get("component") == "fleetwright-operator"]
