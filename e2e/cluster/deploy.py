@@ -13,6 +13,7 @@ from e2e.cluster.images import Built
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.paths import CHECKOUT
 from e2e.cluster.progress import ClusterError, Progress
+from tests.support.machine import ceiling
 
 RELEASE = "fleetwright"
 SYSTEM = "fleetwright-system"
@@ -132,7 +133,9 @@ def client(kubectl: Kubectl, *, agent: str, image: str, where: str = QUICKSTART)
     kubectl.run("delete", "pod", name, f"--namespace={where}", "--ignore-not-found", "--wait")
     kubectl.apply([_client_pod(name, agent=agent, image=image, where=where)])
     try:
-        kubectl.run("wait", "--for=condition=Ready", f"pod/{name}", f"--namespace={where}", "--timeout=60s")
+        kubectl.run(
+            "wait", "--for=condition=Ready", f"pod/{name}", f"--namespace={where}", f"--timeout={ceiling(6):.0f}s"
+        )
         yield name
     finally:
         kubectl.run("delete", "pod", name, f"--namespace={where}", "--wait=false", "--grace-period=0")

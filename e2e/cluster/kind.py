@@ -12,6 +12,7 @@ from e2e.cluster.images import Built
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.paths import CHECKOUT, STATE
 from e2e.cluster.progress import ClusterError, Progress
+from tests.support.machine import ceiling
 
 
 class Kind:
@@ -78,7 +79,9 @@ class Kind:
 
     def _healthy(self) -> bool:
         self._kind("export", "kubeconfig", f"--name={self._cluster}", f"--kubeconfig={self._file}")
-        waited = self.kubectl().attempt("wait", "--for=condition=Ready", "node", "--all", "--timeout=30s")
+        waited = self.kubectl().attempt(
+            "wait", "--for=condition=Ready", "node", "--all", f"--timeout={ceiling(3):.0f}s"
+        )
         return waited.returncode == 0
 
     def _kind(self, *words: str) -> str:

@@ -20,7 +20,7 @@ from tests.rings.catalogue import CONTROL_PLANE_PROGRAMS, RINGS, RUNS, Ring, sta
 from tests.rings.results import Results, ring_key
 from tests.rings.runner import Result, repeat_failures, run_ring
 from tests.rings.summary import is_red, summary_lines
-from tests.support.machine import machine_factor
+from tests.support.machine import ceiling, machine_factor
 
 FOLDER = CHECKOUT / "build" / "rings"
 
@@ -62,7 +62,10 @@ async def _run_until_signal(stages: Sequence[Sequence[Ring]], results: Results, 
 def _leave_cluster(*, in_ci: bool) -> None:
     """Remove the cluster in CI. Elsewhere the next run reuses it."""
     if in_ci:
-        subprocess.run([sys.executable, "-m", "e2e.cluster", "down"], check=False)
+        try:
+            subprocess.run([sys.executable, "-m", "e2e.cluster", "down"], check=False, timeout=ceiling())
+        except subprocess.TimeoutExpired:
+            print("the cluster was not removed in time")
     else:
         print("\nthe cluster stays for the next run; `make down` removes it")
 
