@@ -85,8 +85,9 @@ class Verifier:
             # A state that is not settled differs for certain, and this check is cheap.
             return not settled(objects.values()) and now() == wanted
 
-        if await self._scene.cache.until(space, alike, seconds=seconds or ceiling(), pause=0.25):
+        limit = seconds or ceiling()
+        if await self._scene.cache.until(space, alike, seconds=limit, pause=0.25):
             if reference.step.lasts:
                 self._arrived[space] = reference
             return ""
-        return f"differs from the reference after {seconds:.0f} s:\n{difference(wanted, now())}"
+        return f"differs from the reference after {limit:.0f} s:\n{difference(wanted, now())}"

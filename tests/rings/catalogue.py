@@ -131,7 +131,7 @@ RINGS = {
             (*_PYTHON_MODULE, "e2e.faults", "--share", "0.25"),
             180,
             whole=(*_PYTHON_MODULE, "e2e.faults"),
-            whole_seconds=650,
+            whole_seconds=450,
         ),
         Ring(
             "walk",
