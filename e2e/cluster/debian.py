@@ -47,7 +47,7 @@ def _apt(*arguments: str, cwd: Path | None = None) -> None:
     if not shutil.which("apt-get"):
         raise ClusterError("this is not a Debian system; install these yourself: " + " ".join(arguments[1:]))
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-    # Only root may update the lists. Anybody may download with those that are there.
+    # Only root may update the lists. Other users download with the lists that the machine has.
     is_old = not _updated and os.geteuid() == 0
     commands = [["apt-get", "update", "-qq"], ["apt-get", *arguments]] if is_old else [["apt-get", *arguments]]
     for command in commands:

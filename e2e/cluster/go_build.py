@@ -100,7 +100,7 @@ def build(recipes: Sequence[GoTool | GoInstall], into: Path, *, name: str, progr
         if status == 0:
             return
         if status < 0 or status >= _ENDED_BY_SIGNAL:
-            break  # Somebody ended the build.
+            break  # A signal ended the build, so the user wants no other attempt.
         progress.say(f"building {name}: attempt {attempt} of {ATTEMPTS} failed")
     raise ClusterError(f"go could not build {name}:\n{tail}")
 

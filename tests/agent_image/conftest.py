@@ -96,7 +96,7 @@ def callers_document(tokens: dict[str, str]) -> dict[str, Any]:
 
 @dataclass
 class ScriptedTurn:
-    """A turn that a test scripts, and that records its requests and the tasks that it is told to release."""
+    """A turn that follows a script of the test. It records its requests and the tasks that it must release."""
 
     script: Callable[[TurnRequest], AsyncIterator[Frame]]
     requests: list[TurnRequest] = field(default_factory=list)

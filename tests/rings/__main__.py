@@ -51,8 +51,10 @@ async def _run_until_signal(stages: Sequence[Sequence[Ring]], results: Results, 
             running.cancel()
         arrived.append(number)
 
+    # A signal that the caller ignores, as nohup does, stays ignored.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, end, number)
+        if signal.getsignal(number) != signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, end, number)
     try:
         return await running
     except asyncio.CancelledError:
