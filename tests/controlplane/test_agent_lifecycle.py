@@ -19,7 +19,6 @@ TOOLS = json.dumps(
         "toolsDigest": DIGEST,
     }
 )
-"""Seconds. The garbage collector discovers new CRDs every 30 seconds, and the session has just created these."""
 
 
 def skill(name: str, text: str = "Write three lines.") -> dict:

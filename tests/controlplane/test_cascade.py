@@ -8,7 +8,6 @@ from tests.controlplane.conftest import ACCOUNT, SYSTEM
 from tests.support.controlplane.administrator import LONG_SECONDS
 from tests.support.controlplane.gateway import token_of
 
-"""Seconds. The garbage collector discovers new CRDs every 30 seconds, and the session has just created these."""
 _PATHS = {
     "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
     "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",

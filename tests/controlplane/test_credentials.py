@@ -6,8 +6,6 @@ import time
 
 import pytest
 
-"""Seconds. Here a token is listed for 3 seconds before its use."""
-
 
 def digests(space, agent):
     callers = json.loads(space.secret(f"{agent}-auth").get("callers.json", '{"callers": []}'))["callers"]

@@ -20,7 +20,8 @@ PROMISED_SECONDS = 5.5
 """Most changes take less than a second. The ceiling on the machine of reference is less than the minute after which the
 operator retries by itself."""
 LONG_SECONDS = 18.0
-"""The promised duration of a change of many objects, or of one by the garbage collector."""
+"""The promised duration of a change of many objects, or of one by the garbage collector. The collector discovers new
+CRDs every 30 seconds, and the session has just created these."""
 _EVENTS = "/api/v1/namespaces/{}/events"
 _CORE = ("ConfigMap", "Secret", "Service", "ServiceAccount", "Pod", "PersistentVolumeClaim")
 PATHS = {
