@@ -221,17 +221,9 @@ class Caller:
         url = f"http://{agent}.{self.fleet.namespace}.svc.cluster.local/a2a"
         return self._rpc(url, method, params, token=token, promised=promised)
 
-    def gateway_rpc(
-        self,
-        agent: str,
-        method: str,
-        params: Mapping[str, Any],
-        *,
-        token: str | None,
-        promised: float = 2 * _ANSWER_SECONDS,
-    ) -> Answer:
+    def gateway_rpc(self, agent: str, method: str, params: Mapping[str, Any], *, token: str | None) -> Answer:
         """Send a request through the gateway, which wakes the agent if it sleeps."""
-        return self._rpc(self.gateway_url(agent), method, params, token=token, promised=promised)
+        return self._rpc(self.gateway_url(agent), method, params, token=token, promised=2 * _ANSWER_SECONDS)
 
     def gateway_url(self, agent: str) -> str:
         return f"{GATEWAY}/agents/{self.fleet.namespace}/{agent}/a2a"

@@ -98,9 +98,9 @@ async def serve_config(config: uvicorn.Config, listener: socket.socket | None = 
 
 
 @contextmanager
-def serve_in_thread(app: Any, listener: socket.socket | None = None, **settings: Any) -> Iterator[int]:
+def serve_in_thread(app: Any, **settings: Any) -> Iterator[int]:
     """Serve an ASGI application in its own thread, and yield its port. `settings` are those of `uvicorn.Config`."""
-    server = PromptServer(_configure(app, settings), listener)
+    server = PromptServer(_configure(app, settings))
     thread = Thread(target=server.run)
     thread.start()
     try:

@@ -104,11 +104,11 @@ async def serve_cook(folder: Path) -> AsyncIterator[tuple[Cook, Gateway]]:
     await app.aclose()
 
 
-async def open_log_with_delegation(task_id: str, *, owner: str = "client:a", expires_at: int = 60) -> MemoryTaskLog:
-    """Return a log with a task that has a delegation."""
+async def open_log_with_delegation(task_id: str) -> MemoryTaskLog:
+    """Return a log with a task that has a delegation until second 60."""
     log = MemoryTaskLog()
-    delegation = Delegation(f"delegation-of-{task_id}", expires_at, task_id)
-    await log.accept(Claim(owner, task_id, b""), Task(id=task_id, context_id="c1"), at_ns=1, delegation=delegation)
+    delegation = Delegation(f"delegation-of-{task_id}", 60, task_id)
+    await log.accept(Claim("client:a", task_id, b""), Task(id=task_id, context_id="c1"), at_ns=1, delegation=delegation)
     return log
 
 

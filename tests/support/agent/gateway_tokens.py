@@ -5,7 +5,6 @@ import time
 from typing import Any
 
 import jwt
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fleetwright_a2a.tokens.delegation_token import bind_task
@@ -37,11 +36,6 @@ class Key:
             "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": self.kid,
             "x": encode_number(numbers.x), "y": encode_number(numbers.y),
         }  # fmt: skip
-
-    @property
-    def public_pem(self) -> bytes:
-        form = serialization.PublicFormat.SubjectPublicKeyInfo
-        return self.private.public_key().public_bytes(serialization.Encoding.PEM, form)
 
     def token(
         self, act: dict[str, Any], *, sub: str | None = None, header: dict[str, Any] | None = None, **changes: Any

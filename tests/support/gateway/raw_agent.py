@@ -18,8 +18,10 @@ async def serving_agent(answer: Answer) -> AsyncIterator[OutboundRequest]:
     listener = listen(0, host="127.0.0.1")
     server = await asyncio.start_server(answer, sock=listener)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}/a2a"
-    yield OutboundRequest(method="POST", url=url, headers=(), body=b"{}", idle_seconds=30)
-    server.close()
+    try:
+        yield OutboundRequest(method="POST", url=url, headers=(), body=b"{}", idle_seconds=30)
+    finally:
+        server.close()
 
 
 async def stay_connected() -> Message:
