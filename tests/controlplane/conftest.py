@@ -28,19 +28,19 @@ from e2e.cluster import binaries
 from e2e.cluster.__main__ import CANNOT_RUN
 from e2e.cluster.audit import Refusal as Refused
 from e2e.cluster.control_plane import ControlPlane
+from e2e.cluster.deploy import SYSTEM
 from e2e.cluster.kubeconfig import write as write_kubeconfig
 from e2e.cluster.ports import free_port
 from e2e.cluster.progress import SILENT
 from e2e.control_plane.sessions import reap
-from tests.support.controlplane.administrator import PATHS, Admin, Refusal, Space
+from tests.rings.catalogue import CONTROL_PLANE_PROGRAMS
+from tests.support.controlplane.administrator import OPERATOR_ACCOUNT, PATHS, Admin, Refusal, Space
 from tests.support.controlplane.approvals import approval, client, policy  # noqa: F401 - fixtures
 from tests.support.controlplane.gateway import account_token, gated, gateway  # noqa: F401 - fixtures
 from tests.support.machine import ceiling
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-SYSTEM = "fleetwright-system"
-ACCOUNT = "fleetwright-operator"
 Object = dict[str, Any]
 T = TypeVar("T")
 _QUIET_SECONDS = 1.5
@@ -48,7 +48,7 @@ _QUIET_SECONDS = 1.5
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Report once why this ring cannot run here, instead of failing in every test."""
-    obstacle = binaries.obstacle(("etcd", "kube-apiserver", "kube-controller-manager", "helm"))
+    obstacle = binaries.obstacle(CONTROL_PLANE_PROGRAMS)
     if obstacle:
         pytest.exit(obstacle, returncode=CANNOT_RUN)
     reap(session)
@@ -201,7 +201,7 @@ class Operator:
             "KUBECONFIG": str(kubeconfig),
             "POD_NAME": identity,
             "POD_NAMESPACE": SYSTEM,
-            "FLEETWRIGHT_LEASE_NAME": ACCOUNT,
+            "FLEETWRIGHT_LEASE_NAME": OPERATOR_ACCOUNT,
             **(environment or {}),
             "FLEETWRIGHT_OPS_PORT": str(self.port),
         }
@@ -348,7 +348,7 @@ def kubeconfig(
 ) -> Path:
     """The kubeconfig of the service account, with exactly the chart's rights."""
     admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}})
-    return _account(control_plane, admin, rendered_chart, ACCOUNT, tmp_path_factory.mktemp("operator"))
+    return _account(control_plane, admin, rendered_chart, OPERATOR_ACCOUNT, tmp_path_factory.mktemp("operator"))
 
 
 def _account(plane: ControlPlane, admin: Admin, chart: list[Object], account: str, folder: Path) -> Path:

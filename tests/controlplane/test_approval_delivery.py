@@ -11,7 +11,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from tests.support.controlplane.approvals import PATH, decide, user
+from tests.support.controlplane.administrator import PATHS
+from tests.support.controlplane.approvals import decide, user
 
 ADDRESS = "127.0.77.1"
 PORT = 7870
@@ -147,7 +148,7 @@ def wait_for(space: Any, ask: str, wanted: str) -> dict[str, Any]:
 
 
 def path_of(space: Any, body: dict[str, Any]) -> str:
-    return f"{PATH.format(space.name)}/{body['metadata']['name']}"
+    return f"{PATHS['Approval'].format(space.name)}/{body['metadata']['name']}"
 
 
 def test_question_becomes_an_object_and_its_decision_is_delivered_once(clerk, space, runtime):

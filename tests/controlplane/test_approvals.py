@@ -1,9 +1,9 @@
 """The permissions for Approvals: the CRD's rules, the chart's admission policy and its aggregated roles."""
 
 import pytest
-from tests.controlplane.conftest import ACCOUNT, SYSTEM, Refusal
-from tests.support.controlplane.administrator import LONG_SECONDS
-from tests.support.controlplane.approvals import MERGE, PATH, decide, manifest, may_read, user
+from e2e.cluster.deploy import SYSTEM
+from tests.support.controlplane.administrator import LONG_SECONDS, OPERATOR_ACCOUNT, PATHS, Refusal
+from tests.support.controlplane.approvals import MERGE, decide, manifest, may_read, user
 
 
 def test_person_with_edit_decides_with_a_merge_patch(approval, client, space, admin):
@@ -132,10 +132,10 @@ def test_role_view_reads_but_does_not_decide(approval, client, space):
 def test_operator_may_not_decide_but_may_remove_a_decision(approval, client, space):
     operator = client("operator")
     with pytest.raises(Refusal, match="it may not decide"):
-        decide(operator, approval, f"system:serviceaccount:{SYSTEM}:{ACCOUNT}")
+        decide(operator, approval, f"system:serviceaccount:{SYSTEM}:{OPERATOR_ACCOUNT}")
     body = manifest(space, "clerk-2", decision="Approved", decidedBy="x")
     with pytest.raises(Refusal, match="created without a decision"):
-        operator.request("POST", PATH.format(space.name), body)
+        operator.request("POST", PATHS["Approval"].format(space.name), body)
     decide(client("alice"), approval, user(space, "alice"), reason="fine", arguments={"order": 8})
     removed = dict.fromkeys(("decision", "decidedBy", "reason", "arguments"))
     left = operator.request("PATCH", approval, {"spec": removed}, MERGE)
@@ -153,7 +153,7 @@ def test_closed_approval_cannot_be_decided(approval, client, space):
 def test_arguments_that_are_hidden_cannot_be_edited(policy, client, space):
     body = manifest(space, "clerk-2")
     del body["spec"]["request"]["arguments"]
-    path = f"{PATH.format(space.name)}/clerk-2"
+    path = f"{PATHS['Approval'].format(space.name)}/clerk-2"
     query = "?fieldManager=fleetwright&force=true"
     client("operator").request("PATCH", path + query, body, "application/apply-patch+yaml")
     space.eventually(lambda: may_read(client("alice"), path), "the role edit includes approvals")
@@ -170,7 +170,7 @@ def test_approvals_are_deleted_with_their_agent_and_namespace(approval, client, 
     body = manifest(space, "clerk-3")
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}
     body["metadata"]["ownerReferences"] = [reference]
-    path = f"{PATH.format(space.name)}/clerk-3"
+    path = f"{PATHS['Approval'].format(space.name)}/clerk-3"
     query = "?fieldManager=fleetwright&force=true"
     client("operator").request("PATCH", path + query, body, "application/apply-patch+yaml")
     admin.delete("ConfigMap", space.name, "owner")

@@ -3,7 +3,9 @@
 import base64
 import json
 
-SYSTEM, KEYS = "fleetwright-system", "fleetwright-operator-card-keys"
+from e2e.cluster.deploy import SYSTEM
+
+KEYS = "fleetwright-operator-card-keys"
 
 
 def card_of(space, agent):

@@ -4,23 +4,17 @@ import itertools
 from typing import Any
 
 import pytest
-from tests.controlplane.conftest import ACCOUNT, SYSTEM
-from tests.support.controlplane.administrator import LONG_SECONDS
+from e2e.cluster.deploy import SYSTEM
+from tests.support.controlplane.administrator import LONG_SECONDS, OPERATOR_ACCOUNT, POLICY_KINDS
 from tests.support.controlplane.gateway import token_of
-
-_PATHS = {
-    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
-}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def policy(admin: Any, rendered_chart: list[dict[str, Any]], kubeconfig: Any) -> None:
     """Install the admission policy of the chart that limits what the operator changes of Agents."""
     for body in rendered_chart:
-        if body["kind"] in _PATHS and body["metadata"]["name"].endswith("-agent-owners"):
-            path = f"{_PATHS[body['kind']]}/{body['metadata']['name']}?fieldManager=test"
-            admin.request("PATCH", path, body, "application/apply-patch+yaml")
+        if body["kind"] in POLICY_KINDS and body["metadata"]["name"].endswith("-agent-owners"):
+            admin.apply(body)
 
 
 def owners(space: Any, name: str) -> list[str]:
@@ -43,7 +37,7 @@ def test_deleting_a_parent_with_cascade_deletes_its_children_only(space, operato
 
 def test_admission_policy_allows_the_operator_to_change_owners_only(control_plane, space, admin, operator, refusal):
     space.agent("poet")
-    operators = type(admin)(control_plane.server, token_of(admin, SYSTEM, ACCOUNT), control_plane.ca)
+    operators = type(admin)(control_plane.server, token_of(admin, SYSTEM, OPERATOR_ACCOUNT), control_plane.ca)
 
     attempts = itertools.count()
 

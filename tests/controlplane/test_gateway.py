@@ -5,7 +5,9 @@ import json
 from typing import Any
 
 import pytest
-from tests.support.controlplane.gateway import ACCOUNT, SYSTEM, token_of
+from e2e.cluster.deploy import SYSTEM
+from tests.support.controlplane.administrator import GATEWAY_ACCOUNT
+from tests.support.controlplane.gateway import token_of
 
 
 def add_callee(space: Any) -> None:
@@ -30,12 +32,12 @@ def test_gateway_serves_callers_whom_rbac_allows(gateway, space, admin):
     add_account(space, "ci", invokes=True)
     add_account(space, "stranger", invokes=False)
     card = f"/agents/{space.name}/callee/.well-known/agent-card.json"
-    allowed = token_of(admin, space.name, "ci", ACCOUNT)
+    allowed = token_of(admin, space.name, "ci", GATEWAY_ACCOUNT)
     space.eventually(lambda: gateway.status(card, allowed)[0] == 200, "the gateway serves the card")
     assert gateway.status(card, allowed)[1]["name"] == "callee"
     assert gateway.status(card)[0] == 401
     assert gateway.status(card, token_of(admin, space.name, "ci"))[0] == 401
-    assert gateway.status(card, token_of(admin, space.name, "stranger", ACCOUNT))[0] == 404
+    assert gateway.status(card, token_of(admin, space.name, "stranger", GATEWAY_ACCOUNT))[0] == 404
     assert gateway.status(f"/agents/{space.name}/nobody/", allowed)[0] == 404
     assert gateway.status(f"/agents/{space.name}/callee/a2a", allowed)[0] == 503
 

@@ -12,7 +12,7 @@ import yaml
 from e2e.cluster import binaries
 from e2e.cluster.kubeconfig import write as write_kubeconfig
 from e2e.cluster.progress import SILENT
-from tests.support.controlplane.administrator import LONG_SECONDS, Refusal
+from tests.support.controlplane.administrator import LONG_SECONDS, POLICY_KINDS, Refusal
 from tests.support.operator.statuses import DANGLING, FRESH, KINDS, behind, healthy, judged, stopped, waits_for
 from tests.support.waiting import wait_until
 
@@ -21,10 +21,6 @@ from fleetwright_api.violation import Violation
 GITOPS = Path(__file__).parents[2] / "examples/gitops"
 FLEET = GITOPS / "kustomize/production"
 FLUX = GITOPS / "flux"
-POLICIES = {
-    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
-}
 Kubectl = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -133,8 +129,8 @@ def flux_policy(admin):
     names = [_apply_flux_policy(admin, expressions) for expressions in listed]
     yield
     for name in names:
-        for kind in POLICIES.values():
-            admin.request("DELETE", f"{kind}/{name}")
+        for kind in POLICY_KINDS:
+            admin.delete(kind, "", name)
 
 
 def _apply_flux_policy(admin, expressions) -> str:
@@ -162,10 +158,7 @@ def _apply_flux_policy(admin, expressions) -> str:
     }
     for kind, content in bodies.items():
         head = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}}
-        query = "?fieldManager=test&force=true"
-        admin.request(
-            "PATCH", f"{POLICIES[kind]}/{name}{query}", {**head, "spec": content}, "application/apply-patch+yaml"
-        )
+        admin.apply({**head, "spec": content})
     return name
 
 

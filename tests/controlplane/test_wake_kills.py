@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.controlplane.conftest import SYSTEM, Operator, Space
+from e2e.cluster.deploy import SYSTEM
+from tests.controlplane.conftest import Operator, Space
 from tests.controlplane.waking_node import WakingNode
 from tests.support.controlplane.administrator import LONG_SECONDS
 from tests.support.controlplane.gateway import GatewayProcess

@@ -26,6 +26,7 @@ from e2e.control_plane.watch_cache import WatchCache
 from e2e.faults import flows
 from e2e.faults.plan import Plan
 from e2e.faults.proxy import FaultProxy
+from tests.rings.catalogue import CONTROL_PLANE_PROGRAMS
 from tests.support.machine import ceiling
 from tests.support.waiting import NotInTimeError, await_until
 
@@ -36,7 +37,7 @@ FAST = {"FLEETWRIGHT_STALLED_SECONDS": "2", "FLEETWRIGHT_RESYNC_SECONDS": "3600"
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    obstacle = binaries.obstacle(("etcd", "kube-apiserver", "kube-controller-manager", "helm"))
+    obstacle = binaries.obstacle(CONTROL_PLANE_PROGRAMS)
     if obstacle:
         pytest.exit(obstacle, returncode=CANNOT_RUN)
     reap(session)

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from e2e.control_plane.installation import ACCOUNT
 from e2e.faults.plan import Fault
 from tests.support.machine import ceiling
 from tests.support.waiting import within
@@ -80,7 +81,7 @@ async def test_o17_successor_completes_a_burst_after_sigkill(stand):
     await stand.until(space, lambda: operator.plan.total_writes(space) > 600, "the work is under way")
     await operator.process.stop(signal.SIGKILL)
     vacant = {"spec": {"holderIdentity": ""}}
-    await stand.client.merge("Lease", f"{space}-system", "fleetwright-operator", vacant)
+    await stand.client.merge("Lease", f"{space}-system", ACCOUNT, vacant)
     await operator.process.started()
     await stand.programmed(space, *names)
     assert stand.condition("Agent", space, "poison", "Programmed").get("status") != "True"
@@ -180,7 +181,7 @@ async def _stand_by(process) -> None:
 
 
 async def _lease(stand, space: str) -> dict[str, object]:
-    return (await stand.client.find("Lease", f"{space}-system", "fleetwright-operator"))["spec"]
+    return (await stand.client.find("Lease", f"{space}-system", ACCOUNT))["spec"]
 
 
 def _tokens_and_pods(stand, space: str) -> dict[str, object]:

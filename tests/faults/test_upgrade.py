@@ -12,6 +12,7 @@ import pytest
 import yaml
 from e2e.cluster import binaries
 from e2e.cluster.control_plane import ControlPlane
+from e2e.cluster.deploy import SYSTEM
 from e2e.cluster.progress import SILENT
 from e2e.control_plane.client import Refusal
 from e2e.control_plane.installation import logged_in
@@ -19,7 +20,6 @@ from e2e.control_plane.process import OperatorProcess
 from e2e.faults import flows
 
 ROOT = Path(__file__).parents[2]
-SYSTEM = "fleetwright-system"
 NEWER = "toolSearch"
 """A field of Agents that is removed from the earlier CRDs."""
 

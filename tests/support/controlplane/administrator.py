@@ -37,6 +37,8 @@ PATHS = {
     "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "Event": _EVENTS,
     "PersistentVolume": "/api/v1/persistentvolumes",
@@ -46,6 +48,9 @@ PATHS = {
     "ResourceQuota": "/api/v1/namespaces/{}/resourcequotas",
     **{kind: f"/api/v1/namespaces/{{}}/{kind.lower()}s" for kind in _CORE},
 }
+POLICY_KINDS = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+OPERATOR_ACCOUNT = "fleetwright-operator"
+GATEWAY_ACCOUNT = "fleetwright-gateway"
 
 
 class Refusal(Exception):  # noqa: N818 - an expected answer

@@ -4,30 +4,26 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.support.controlplane.administrator import Admin, Refusal, Space
-from tests.support.controlplane.gateway import SYSTEM, token_of
+from e2e.cluster.deploy import SYSTEM
+from tests.support.controlplane.administrator import OPERATOR_ACCOUNT, PATHS, POLICY_KINDS, Admin, Refusal, Space
+from tests.support.controlplane.gateway import token_of
 
-OPERATOR_ACCOUNT = "fleetwright-operator"
-PATH = "/apis/fleetwright.dev/v1alpha1/namespaces/{}/approvals"
 MERGE = "application/merge-patch+json"
-_POLICIES = {
-    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
-}
 As = Callable[[str], Admin]
 
 
 @pytest.fixture(scope="module")
 def policy(admin: Admin, rendered_chart: list[dict[str, Any]], kubeconfig: Any) -> Iterator[None]:
     """The admission policy of the chart. It would refuse the Approvals that other modules create as samples."""
-    found = [body for body in rendered_chart if body["kind"] in _POLICIES and "approvals" in body["metadata"]["name"]]
+    found = [
+        body for body in rendered_chart if body["kind"] in POLICY_KINDS and "approvals" in body["metadata"]["name"]
+    ]
     assert len(found) == 2
     for body in found:
-        path = f"{_POLICIES[body['kind']]}/{body['metadata']['name']}?fieldManager=test"
-        admin.request("PATCH", path, body, "application/apply-patch+yaml")
+        admin.apply(body)
     yield
     for body in found:
-        admin.request("DELETE", f"{_POLICIES[body['kind']]}/{body['metadata']['name']}")
+        admin.delete(body["kind"], "", body["metadata"]["name"])
 
 
 @pytest.fixture
@@ -86,7 +82,7 @@ def manifest(space: Space, name: str = "clerk-1", **spec: Any) -> dict[str, Any]
 @pytest.fixture
 def approval(policy: None, client: As, space: Space) -> str:
     """The path of a pending Approval, which the operator created as it does: with server-side apply."""
-    path = f"{PATH.format(space.name)}/clerk-1"
+    path = f"{PATHS['Approval'].format(space.name)}/clerk-1"
     query = "?fieldManager=fleetwright&force=true"
     operator = client("operator")
 
@@ -105,7 +101,7 @@ def approval(policy: None, client: As, space: Space) -> str:
 def _is_enforced(space: Space) -> bool:
     try:
         # A dry run leaves no object behind, even if the policy does not apply yet.
-        space.admin.request("POST", f"{PATH.format(space.name)}?dryRun=All", manifest(space, "probe"))
+        space.admin.request("POST", f"{PATHS['Approval'].format(space.name)}?dryRun=All", manifest(space, "probe"))
     except Refusal as refusal:
         return "Only the operator creates Approvals" in refusal.message
     return False

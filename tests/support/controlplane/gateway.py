@@ -14,17 +14,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from e2e.cluster.deploy import SYSTEM
 from e2e.cluster.ports import free_ports
 from joserfc.jwk import ECKey
-from tests.support.controlplane.administrator import LONG_SECONDS
+from tests.support.controlplane.administrator import GATEWAY_ACCOUNT, LONG_SECONDS, POLICY_KINDS
 from tests.support.machine import ceiling
-
-ACCOUNT = "fleetwright-gateway"
-SYSTEM = "fleetwright-system"
-_PATHS = {
-    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
-}
 
 
 def token_of(admin: Any, namespace: str, account: str, *audiences: str) -> str:
@@ -40,12 +34,9 @@ def account_token(control_plane: Any, admin: Any, chart_of: Any, kubeconfig: Any
     for body in chart_of("fleetwright", gateway={"enabled": True}):
         if body["metadata"].get("labels", {}).get("app.kubernetes.io/component") != "gateway":
             continue
-        if body["kind"] in _PATHS:
-            path = f"{_PATHS[body['kind']]}/{body['metadata']['name']}?fieldManager=test"
-            admin.request("PATCH", path, body, "application/apply-patch+yaml")
-        elif body["kind"] == "ServiceAccount" or "rbac" in body["apiVersion"]:
+        if body["kind"] in {"ServiceAccount", *POLICY_KINDS} or "rbac" in body["apiVersion"]:
             admin.apply(body)
-    return token_of(admin, SYSTEM, ACCOUNT)
+    return token_of(admin, SYSTEM, GATEWAY_ACCOUNT)
 
 
 @dataclass
