@@ -12,7 +12,7 @@ import pytest
 import yaml
 from e2e.cluster.ports import free_port
 from tests.agent_image.life.conftest import agent, house, house_port, message, model_port, write  # noqa: F401 - fixtures
-from tests.support.agent.costs import read_cost
+from tests.support.agent.reports import read_completed_answer, read_cost
 from tests.support.machine import ceiling
 from tests.support.waiting import wait_until
 
@@ -87,11 +87,6 @@ def through(gateway: str, mounted: Any) -> Callable[..., dict[str, Any]]:
     return model
 
 
-def answer(task: dict[str, Any]) -> str:
-    assert task["status"]["state"] == "TASK_STATE_COMPLETED", task["status"]
-    return "".join(part.get("text", "") for part in task["artifacts"][0]["parts"])
-
-
 pytestmark = [pytest.mark.starts_first, pytest.mark.exhaustive]
 
 
@@ -101,7 +96,7 @@ async def test_litellm_passes_streaming_tools_usage_and_cost(agent, house, messa
         events = [event async for event in guest.events("SendStreamingMessage", asked)]
         assert len([event for event in events if "artifactUpdate" in event]) > 2, "the gateway streams the answer"
         booked = await guest.say("Book table for 2; charge card 5 [[together]]")
-        assert "A table for 2 is booked" in answer(booked)
+        assert "A table for 2 is booked" in read_completed_answer(booked)
         usage = read_cost(booked)["usage"]
         dollars = (usage["input_tokens"] + 2 * usage["output_tokens"]) / 1e6
         assert read_cost(booked)["costUsd"] == pytest.approx(dollars, abs=1e-6)
@@ -147,14 +142,14 @@ async def test_litellm_failures_keep_their_reason(agent, house, through, marker,
 
 async def test_litellm_transient_rate_limit_is_retried(agent, through):  # noqa: F811 - fixtures
     async with agent(model=through()) as guest:
-        assert "Hello" in answer(await guest.say("Hello my friend [[fail:429*1]]"))
+        assert "Hello" in read_completed_answer(await guest.say("Hello my friend [[fail:429*1]]"))
         assert await guest.metric('llm_calls_total{model="offline",outcome="model_rate_limited"}') == 1
 
 
 async def test_litellm_and_agent_fallbacks_both_answer(agent, through):  # noqa: F811 - fixtures
     async with agent(model=through("rescued")) as guest:
-        assert "Hello" in answer(await guest.say("Hello"))
+        assert "Hello" in read_completed_answer(await guest.say("Hello"))
         assert await guest.metric("model_fallbacks_total") == 0, "the gateway's own is its own affair"
     async with agent(model=through("gone", fallbacks=[through()])) as guest:
-        assert "Hello" in answer(await guest.say("Hello"))
+        assert "Hello" in read_completed_answer(await guest.say("Hello"))
         assert await guest.metric('model_fallbacks_total{from="gone"') == 1

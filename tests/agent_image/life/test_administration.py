@@ -1,9 +1,9 @@
 """The report of costs and the learned skills for administrators, over HTTP."""
 
-import json
 import time
 
 import pytest
+from tests.support.agent.reports import read_audit_lines
 
 ADMIN = {"administrators": ["default"]}
 
@@ -74,7 +74,7 @@ async def test_learned_skills_are_listed_forgotten_and_curated(agent, mounted):
             assert (await http.delete("/admin/skills", params=one)).status_code == 404
             assert (await http.get("/admin/skills")).json()["skills"] == listed[:1]
             assert (await http.post("/admin/skills/curation")).json()["dryRun"] is False
-        lines = map(json.loads, (mounted.layout.memory / "audit/audit.jsonl").read_text().splitlines())
+        lines = read_audit_lines(mounted)
         noted = {line["event"]: line["by"] for line in lines if "by" in line}
         assert noted == {"skill_forgotten": "client:default", "skills_curated": "client:default"}
 

@@ -1,12 +1,12 @@
 """Approvals that the operator delivers to complete agents: what runs, what is recorded, and what survives a kill."""
 
-import json
 import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from tests.agent_image.operator_client import TOKEN, Operator, operator_document
+from tests.support.agent.reports import read_answer, read_audit_lines
 from tests.support.waiting import within
 
 ANSWER = "https://fleetwright.dev/a2a/answer/v1"
@@ -18,10 +18,6 @@ REVIEWED = {"approvals": {"tools": ["house__charge_card"], "by": "Reviewers"}}
 @pytest.fixture(autouse=True)
 def operator_tokens(mounted: Any) -> None:
     mounted.write(mounted.layout.operator_file, operator_document(TOKEN))
-
-
-def answer(task: dict[str, Any]) -> str:
-    return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
 
 
 async def only(guest: Any) -> dict[str, Any]:
@@ -47,8 +43,8 @@ async def test_reason_of_a_denial_reaches_the_model(agent, states, house):
         await Operator(guest.url).decide(await only(guest), "Denied", reason="The budget is used up.")
         done = await guest.rested(task)
     assert states(done) == "completed"
-    assert "was not approved and has not run" in answer(done)
-    assert "the reason of the person: The budget is used up." in answer(done)
+    assert "was not approved and has not run" in read_answer(done)
+    assert "the reason of the person: The budget is used up." in read_answer(done)
     assert house.ledger == []
 
 
@@ -69,11 +65,11 @@ async def test_edited_arguments_run_and_are_recorded(agent, states, house, mount
         done = await guest.rested(task)
     assert states(done) == "completed"
     assert house.ledger == ["charged 12"]
-    assert '[A person changed the arguments of this call to {"amount": 12}]' in answer(done)
+    assert '[A person changed the arguments of this call to {"amount": 12}]' in read_answer(done)
     (said,) = (each for each in done["history"] if ANSWER in each.get("metadata", {}))
     assert said["metadata"][ANSWER]["edited"] is True
     assert said["parts"][1]["data"] == {"approved": True, "arguments": {"amount": 12}}
-    lines = map(json.loads, (mounted.layout.memory / "audit/audit.jsonl").read_text().splitlines())
+    lines = read_audit_lines(mounted)
     assert [line["args"] for line in lines if line["event"] == "tool_call"] == [{"amount": 12}]
     metadata = (
         event.get("statusUpdate", {}).get("status", {}).get("message", {}).get("metadata", {}) for event in events

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tests.support.agent.background_tasks import BEGUN, LATER, LostAnswer, await_booking
+from tests.support.agent.reports import read_answer
 from tests.support.machine import ceiling
 from tests.support.waiting import await_until, within
 
@@ -26,10 +27,6 @@ class AskingCook:
         """Do nothing, because the turn has no resources to close."""
 
 
-def answer(task: dict[str, Any]) -> str:
-    return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
-
-
 async def test_background_result_comes_with_the_next_message_once(agent, peer, team, model_server, house, states):
     model, _ = model_server
     async with peer() as cook:
@@ -37,7 +34,7 @@ async def test_background_result_comes_with_the_next_message_once(agent, peer, t
             async with agent(**settings) as guest:
                 begun = await guest.say(LATER)
                 assert states(begun) == "completed"
-                assert "cook works on task" in answer(begun)
+                assert "cook works on task" in read_answer(begun)
                 await await_booking(house, cook, states)
                 other = await guest.say("My dog is called Rex.")
                 assert BEGUN not in str(model.asked), "another conversation gets no result"
@@ -101,11 +98,11 @@ async def test_background_task_begins_once_despite_a_kill(agent_process, peer, t
             async with agent_process(**settings) as guest:
                 ended = await guest.rested(begun)
                 assert states(ended) == "completed"
-                assert "cook works on task" in answer(ended)
+                assert "cook works on task" in read_answer(ended)
                 await guest.say("My dog is called Rex.", contextId=begun["contextId"])
                 await guest.say("What is my dog called?", contextId=begun["contextId"])
         (task,) = (await cook.call("ListTasks", {}))["result"]["tasks"]
-    assert task["id"] in answer(ended)
+    assert task["id"] in read_answer(ended)
     assert house.ledger == ["table for 4"], "the cook has worked once"
     assert model.results() == 1, "the result is in the conversation once"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 from tests.agent_image.plain import NO_TLS
-from tests.support.agent.costs import read_cost
+from tests.support.agent.reports import read_cost
 from tests.support.machine import ceiling
 
 TINY = {"period": "Month", "tokens": 4000}

@@ -8,6 +8,7 @@ from mcp.server.fastmcp import FastMCP
 from mcp.types import ToolAnnotations
 from tests.agent_image.life.scripted_model import EDIT, READ, ScriptedModel
 from tests.agent_image.operator_client import TOKEN, Operator, operator_document
+from tests.support.agent.reports import read_answer, read_audit_lines
 
 from fleetwright_a2a.extensions import WORKSPACE_UNDO
 
@@ -16,23 +17,15 @@ NO_APPROVAL = {"callerRoles": [{"callers": ["client:other"], "role": "NoApproval
 GATED = {"approvals": {"tools": ["house__charge_card"]}}
 
 
-def answer(task: dict[str, Any]) -> str:
-    return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
-
-
-def lines(mounted: Any) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (mounted.layout.memory / "audit/audit.jsonl").read_text().splitlines()]
-
-
 async def test_role_blocks_write_tools_of_one_of_two_clients(agent, mounted, house):
     async with agent(**READ_ONLY) as guest:
         refused = await guest.by("client:other").say("Charge card 70")
-        assert "house__charge_card needs the action UseWriteTools" in answer(refused)
-        assert "charged 30" in answer(await guest.say("Charge card 30"))
+        assert "house__charge_card needs the action UseWriteTools" in read_answer(refused)
+        assert "charged 30" in read_answer(await guest.say("Charge card 30"))
         assert await guest.metric('tool_calls_total{outcome="blocked",tool="house__charge_card"}') == 1
         assert await guest.metric('tool_calls_total{outcome="ok",tool="house__charge_card"}') == 1
     assert house.ledger == ["charged 30"]
-    blocked, charged = lines(mounted)
+    blocked, charged = read_audit_lines(mounted)
     assert (blocked["owner"], blocked["outcome"], blocked["task_id"]) == ("client:other", "blocked", refused["id"])
     assert "UseWriteTools, which the role of this caller does not allow" in blocked["result_summary"]
     assert (charged["owner"], charged["outcome"]) == ("client:default", "ok")
@@ -61,8 +54,8 @@ async def test_role_allows_tools_that_a_server_declares_read_only(agent, serve):
     with serve(kitchen(ledger).streamable_http_app()) as port:
         async with agent(server={"url": f"http://127.0.0.1:{port}/mcp"}, **READ_ONLY) as guest:
             reader = guest.by("client:other")
-            assert "The menu of day 3 is soup." in answer(await reader.say("Show menu 3"))
-            assert "house__change_menu needs the action UseWriteTools" in answer(await reader.say("Change menu 4"))
+            assert "The menu of day 3 is soup." in read_answer(await reader.say("Show menu 3"))
+            assert "house__change_menu needs the action UseWriteTools" in read_answer(await reader.say("Change menu 4"))
     assert ledger == ["menu 3"]
 
 
@@ -80,7 +73,7 @@ async def test_role_without_approval_blocks_instead_of_waiting(agent, states, ho
     async with agent(**GATED, **NO_APPROVAL) as guest:
         refused = await guest.by("client:other").say("Charge the card 70")
         assert states(refused) == "completed"
-        assert "house__charge_card needs the action RequestApproval" in answer(refused)
+        assert "house__charge_card needs the action RequestApproval" in read_answer(refused)
         waits = await guest.say("Charge the card 30")
         assert states(waits) == "input-required"
         assert states(await guest.say("yes", taskId=waits["id"])) == "completed"
@@ -119,7 +112,7 @@ async def test_role_decides_about_calls_of_peers(agent, peer, mounted, role, ask
         async with agent(peers=peers, **roles) as guest:
             task = await guest.say("Ask the cook to boil 3 eggs")
         assert await cook.metric("llm_calls_total") == asked
-    assert ("ask_cook needs the action Delegate" in answer(task)) is not bool(asked)
+    assert ("ask_cook needs the action Delegate" in read_answer(task)) is not bool(asked)
 
 
 KNOWING = {"memory": {"knowledge": {"enabled": True, "ingest": ["house__charge_card"]}}}
@@ -147,9 +140,9 @@ async def test_role_decides_about_memory_of_earlier_conversations(agent, model, 
         await guest.say("How is the boat?", contextId="c2")
         assert prompts(recorder, "remembered_facts") is reads
         assert prompts(recorder, "prior_sessions") is reads
-        found = answer(await guest.say('Recall memory "boat"', contextId="c3"))
+        found = read_answer(await guest.say('Recall memory "boat"', contextId="c3"))
         assert ("recall_memory needs the action ReadMemory" in found) is not reads
-        forgets = answer(await guest.say("Forget remembered fact 1", contextId="c4"))
+        forgets = read_answer(await guest.say("Forget remembered fact 1", contextId="c4"))
         assert ("forget needs the action WriteMemory" in forgets) is not writes
         assert ("is forgotten" in forgets) is writes
 
@@ -157,7 +150,7 @@ async def test_role_decides_about_memory_of_earlier_conversations(agent, model, 
 async def test_role_without_write_memory_leaves_nothing_behind(agent, model, house):
     recorder, document = model
     async with agent(model=document, **KNOWING, **memory_role("MemoryReadOnly")) as guest:
-        refused = answer(await guest.say(FACT, contextId="c1"))
+        refused = read_answer(await guest.say(FACT, contextId="c1"))
         assert "remember needs the action WriteMemory" in refused
         await guest.say("Charge card 417", contextId="c2")
         await guest.say("How was 417 settled?", contextId="c3")
@@ -204,7 +197,7 @@ async def test_exempt_client_charges_without_approval(agent, states, mounted, ho
         assert states(question) == "input-required"
         assert states(await guest.say("yes", taskId=waits["id"])) == "completed"
     assert house.ledger == ["charged 70", "charged 30"]
-    charged = [line for line in lines(mounted) if line["tool"] == "house__charge_card"]
+    charged = [line for line in read_audit_lines(mounted) if line["tool"] == "house__charge_card"]
     marks = [(line["owner"], line.get("approval_bypassed_for")) for line in charged if line["event"] == "tool_call"]
     assert marks == [("client:other", "client:other"), ("client:default", None)]
     if mode == "Required":
@@ -224,7 +217,7 @@ async def test_exempt_client_changes_the_workspace_without_approval(agent, state
     assert (workspace.root / "app.py").read_text() == "one\n2\n"
     assert (workspace.root / "made.txt").read_text() == "done\n"
     assert "this command never runs" in model.results()[-1]
-    marks = [(line["tool"], line["outcome"], line.get("approval_bypassed_for")) for line in lines(mounted)]
+    marks = [(line["tool"], line["outcome"], line.get("approval_bypassed_for")) for line in read_audit_lines(mounted)]
     assert marks == [
         ("read_file", "ok", None),
         ("edit_file", "ok", "client:default"),
@@ -247,5 +240,5 @@ async def test_role_without_write_tools_leaves_the_workspace_alone(agent, states
             assert states(await guest.say("Fix more", **place)) == "completed"
     assert (workspace.root / "app.py").read_text() == "one\n2\n"
     assert not (workspace.root / "made.txt").exists()
-    blocked = [line["tool"] for line in lines(mounted) if line["outcome"] == "blocked"]
+    blocked = [line["tool"] for line in read_audit_lines(mounted) if line["outcome"] == "blocked"]
     assert blocked == ["workspace_undo", "edit_file", "bash"]

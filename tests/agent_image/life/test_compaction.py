@@ -7,16 +7,12 @@ import sqlite3
 import httpx
 import pytest
 from tests.agent_image.plain import NO_TLS
+from tests.support.agent.reports import COST, read_answer
 from tests.support.machine import ceiling
 from tests.support.waiting import within
 
-COST = "https://proto-labs.ai/a2a/ext/cost-v1"
 EARLY = {"trigger": {"tokens": 2500}, "keep": {"messages": 4}}
 RULE = "Always answer in formal language."
-
-
-def text_of(task):
-    return "".join(part.get("text", "") for part in task["artifacts"][0]["parts"])
 
 
 async def status_of(guest):
@@ -78,7 +74,7 @@ async def test_compaction_survives_a_kill_and_costs_agree(agent_process, stored)
             reported.add(await story(guest, context, number))
         assert await guest.metric('compactions_total{method="summary",outcome="ok"') > summarised
         answer = reported.add(await guest.say("What is my customer number?", contextId=context))
-        assert "C-7741" in text_of(answer)
+        assert "C-7741" in read_answer(answer)
         await reported.agree_with(guest)
         assert await guest.metric("compaction_pins_missing_total") == 0
     (after,) = stored("SELECT body FROM views")
@@ -106,7 +102,7 @@ async def test_compaction_killed_mid_summary_keeps_the_old_view(agent_process, s
     async with agent_process(compaction=EARLY) as guest:
         assert states(await guest.rested(asked)) == "completed"
         assert await guest.metric('compactions_total{method="summary",outcome="ok"') == 1
-        assert "C-7741" in text_of(await guest.say("What is my customer number?", contextId=context))
+        assert "C-7741" in read_answer(await guest.say("What is my customer number?", contextId=context))
 
 
 async def _compacting(guest, task):
@@ -135,7 +131,7 @@ async def test_compaction_leaves_interrupted_tasks_untouched(agent, states, hous
         told = await guest.say("Cake", taskId=asked["id"])
     assert states(done) == "completed"
     assert house.ledger == ["charged 30"]
-    assert "Cake" in text_of(told)
+    assert "Cake" in read_answer(told)
 
 
 async def test_compaction_archive_is_searchable_until_it_expires(agent, stored):
@@ -145,7 +141,7 @@ async def test_compaction_archive_is_searchable_until_it_expires(agent, stored):
         for number in range(8):
             await story(guest, context, number)
         found = await guest.say('Search the archive with recall_archive for "walnut drawer".', contextId=context)
-        assert "crack beside its third drawer" in text_of(found)
+        assert "crack beside its third drawer" in read_answer(found)
         assert await guest.metric('tool_calls_total{outcome="ok",tool="recall_archive"}') == 1
     before = stored("SELECT count(*) FROM messages WHERE kind='gone'")
     async with agent(compaction={**EARLY, "archive": {"retainSeconds": 1}}) as guest:
@@ -153,7 +149,7 @@ async def test_compaction_archive_is_searchable_until_it_expires(agent, stored):
             while not (gone := stored("SELECT count(*) FROM messages WHERE kind='gone'")[0][0]):  # noqa: ASYNC110 - it looks from outside
                 await asyncio.sleep(0.1)
         found = await guest.say('Search the archive with recall_archive for "beside".', contextId=context)
-        assert "has a crack" not in text_of(found).partition("Here is what I found.")[2]
+        assert "has a crack" not in read_answer(found).partition("Here is what I found.")[2]
     assert before == [(0,)]
     assert gone > 1
 

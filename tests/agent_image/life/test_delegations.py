@@ -12,6 +12,7 @@ import pytest
 from tests.agent_image.plain import NO_TLS
 from tests.support.agent.background_tasks import BEGUN, LATER, LostAnswer, await_booking
 from tests.support.agent.cook_with_question import CookWithQuestion
+from tests.support.agent.reports import read_audit_lines
 from tests.support.machine import ceiling
 from tests.support.waiting import await_until, within
 
@@ -198,8 +199,7 @@ async def test_agent_wakes_to_delete_the_records_of_calls(agent, mounted):
 async def test_list_of_delegations_is_in_the_audit_trail(desk, peer, mounted):
     async with peer() as cook, desk(cook) as admin:
         await listed(admin, owner="user:Ada Lovelace")
-    trail = (mounted.layout.memory / "audit/audit.jsonl").read_text().splitlines()
-    (line,) = [line for line in map(json.loads, trail) if line["event"] == "delegations_listed"]
+    (line,) = [line for line in read_audit_lines(mounted) if line["event"] == "delegations_listed"]
     assert (line["listed_owner"], line["by"]) == ("user:Ada%20Lovelace", "client:default")
 
 

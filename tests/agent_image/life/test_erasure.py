@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.support.agent.reports import read_audit_lines
 from tests.support.waiting import await_until, within
 
 from fleetwright_a2a.extensions import CONTEXT_FORK
@@ -281,8 +282,7 @@ async def test_erasure_of_a_conversation_includes_its_forks(agent, mounted, eras
         assert sorted(line["contextId"] for line in lines if line["kind"] == "conversation") == left
         assert bool(holding(mounted.layout.memory, SECRET)) is ("ctx-a" in left)
         assert (await erase(admin, owner="client:other", contextId=erased)).json() == receipt
-    trail = (mounted.layout.memory / "audit/audit.jsonl").read_text().splitlines()
-    recorded = [line for line in map(json.loads, trail) if line["event"] == "memory_erased"]
+    recorded = [line for line in read_audit_lines(mounted) if line["event"] == "memory_erased"]
     assert [line["erased_session_id"] for line in recorded] == [erased, *forks]
     assert {line["receipt"] for line in recorded} == {receipt["digest"]}
     assert {line["forked_from"] for line in recorded[1:]} == ({erased} if forks else set())

@@ -4,6 +4,8 @@ import json
 import re
 
 import pytest
+from tests.support.agent.reports import COST
+from tests.support.agent.waiter import LEARNING
 from tests.support.waiting import await_until
 
 from fleetwright_a2a.extensions import AGENT_INBOX, CALL_PATH, KAGENT_HITL
@@ -12,13 +14,11 @@ from fleetwright_api.spec.agent import parse_agent
 from fleetwright_operator.build.card import agent_card
 
 EXT = "https://proto-labs.ai/a2a/ext/"
-COST, TOOL_CALL = f"{EXT}cost-v1", f"{EXT}tool-call-v1"
+TOOL_CALL = f"{EXT}tool-call-v1"
 MIME = "application/vnd.protolabs.{}+json"
 URI = re.compile(r"https://(?:proto-labs\.ai/a2a/ext|fleetwright\.dev/a2a|kagent\.dev/extensions)/[a-z0-9/-]+")
 ASKS = {"askHuman": True, "approvals": {"tools": ["house__charge_card"]}}
 OURS = "https://fleetwright.dev/a2a/"
-WAITER = {"name": "waiter", "description": "Serves.", "instructions": "Serve.", "tools": ["house__book_table"]}
-LEARNS = {"subAgents": [WAITER], "memory": {"skills": {"enabled": True}}}
 
 
 async def stream(guest, message, text):
@@ -132,8 +132,8 @@ async def everything(guest, message):
             id="of one that asks nobody, tells no calls and speaks one version",
         ),
         pytest.param(
-            {"a2a": {"dialects": ["1.0"]}, **LEARNS},
-            {"dialects": ["1.0"], "askHuman": False, **LEARNS},
+            {"a2a": {"dialects": ["1.0"]}, **LEARNING},
+            {"dialects": ["1.0"], "askHuman": False, **LEARNING},
             {"call-path/v1", "truncated/v1"},
             id="of one that learns from its sub-agents",
         ),

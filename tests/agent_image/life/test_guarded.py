@@ -12,6 +12,7 @@ import httpx
 import pytest
 from tests.agent_image.collector import Collector
 from tests.agent_image.plain import NO_TLS
+from tests.support.agent.reports import read_answer, read_audit_lines
 from tests.support.machine import ceiling
 from tests.support.waiting import await_until, within
 
@@ -25,14 +26,6 @@ POLICY = {
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
-def answer(task: dict[str, Any]) -> str:
-    return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
-
-
-def lines(mounted: Any) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (mounted.layout.memory / "audit/audit.jsonl").read_text().splitlines()]
-
-
 def verified(mounted: Any) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "fleetwright_agent", "audit", "verify", "--root", str(mounted.layout.root)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
@@ -40,9 +33,9 @@ def verified(mounted: Any) -> subprocess.CompletedProcess[str]:
 
 async def test_policy_blocked_call_is_reported_without_effect(agent, house):
     async with agent(enforcement=POLICY) as guest:
-        assert "greater than the maximum" in answer(await guest.say("Charge card 70"))
-        assert "charged 30" in answer(await guest.say("Charge card 30"))
-        answer(await guest.say("Cook dish for 2"))
+        assert "greater than the maximum" in read_answer(await guest.say("Charge card 70"))
+        assert "charged 30" in read_answer(await guest.say("Charge card 30"))
+        read_answer(await guest.say("Cook dish for 2"))
         assert await guest.metric('tool_calls_total{outcome="blocked",tool="house__charge_card"}') == 1
     assert house.ledger == ["charged 30"]
 
@@ -58,10 +51,10 @@ async def test_policy_unknown_tool_gates_the_whole_server(agent, states, house):
 
 async def test_policy_call_limit_survives_a_kill(agent_process, house):
     async with agent_process(enforcement=POLICY) as guest:
-        assert "is booked" in answer(await guest.say("Book table for 2"))
+        assert "is booked" in read_answer(await guest.say("Book table for 2"))
         await guest.kill()
     async with agent_process(enforcement=POLICY) as guest:
-        assert "limit of house__book_table is reached" in answer(await guest.say("Book table for 3"))
+        assert "limit of house__book_table is reached" in read_answer(await guest.say("Book table for 3"))
     assert house.ledger == ["table for 2"]
 
 
@@ -71,7 +64,7 @@ async def test_audit_trail_records_calls_and_status_shows_its_end(agent, mounted
         await guest.by("client:other").say("Charge card 70")
         async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=ceiling()) as http:
             end = (await http.get("/status")).json()["audit"]
-    first, second = lines(mounted)
+    first, second = read_audit_lines(mounted)
     assert (first["tool"], first["args"], first["outcome"]) == ("house__book_table", {"guests": 2}, "ok")
     assert (first["owner"], first["task_id"], first["session_id"]) == ("client:default", task["id"], task["contextId"])
     assert first["result_summary"] == "A table for 2 is booked."
@@ -93,8 +86,8 @@ async def test_audit_record_has_the_trace_id_of_the_request(agent, mounted, head
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Book table for 2"}]}
     body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
     async with agent(audit={"mode": "Required"}) as guest, guest.http() as http:
-        answer((await http.post("/a2a", json=body, headers={"traceparent": header})).json()["result"]["task"])
-    assert [(line["event"], line.get("trace_id")) for line in lines(mounted)] == [
+        read_answer((await http.post("/a2a", json=body, headers={"traceparent": header})).json()["result"]["task"])
+    assert [(line["event"], line.get("trace_id")) for line in read_audit_lines(mounted)] == [
         ("tool_call_begins", kept),
         ("tool_call", kept),
     ]
@@ -105,7 +98,7 @@ async def test_audit_record_has_the_trace_id_that_the_agent_starts(agent, mounte
     collector = Collector()
     async with collector.serving() as url, agent(telemetry={"endpoint": url}) as guest:
         await guest.say("Book table for 2")
-    (line,) = lines(mounted)
+    (line,) = read_audit_lines(mounted)
     assert {span.trace_id.hex() for span in collector.spans} == {line["trace_id"]}
 
 
@@ -121,7 +114,7 @@ async def test_audit_trail_records_a_cancelled_call(agent, mounted, house):
         task = await begun(guest, house)
         await guest.call("CancelTask", {"id": task["id"]})
         house.kitchen.set()
-    (line,) = lines(mounted)
+    (line,) = read_audit_lines(mounted)
     assert (line["tool"], line["task_id"], line["args"]) == ("house__cook_dish", task["id"], {"portions": 2})
     assert (line["outcome"], line["success"]) == ("cancelled", False)
 
@@ -133,7 +126,7 @@ async def test_audit_trail_records_a_killed_call_as_unknown(agent_process, mount
     house.kitchen.set()
     async with agent_process() as guest:
         assert (await guest.rested(task))["status"]["state"] == "TASK_STATE_FAILED"
-    (line,) = lines(mounted)
+    (line,) = read_audit_lines(mounted)
     assert (line["tool"], line["task_id"], line["outcome"]) == ("house__cook_dish", task["id"], "unknown")
     assert line["args"] == {"portions": 2}
 
@@ -146,7 +139,7 @@ async def test_audit_record_of_a_killed_call_is_redacted(agent_process, mounted,
     rewritten(mounted, {"portions": 2, "password": "hunter2"})
     async with agent_process() as guest:
         await until_lines(mounted)
-    (line,) = lines(mounted)
+    (line,) = read_audit_lines(mounted)
     assert line["args"] == {"portions": 2, "password": "[REDACTED]"}
 
 
@@ -174,7 +167,7 @@ async def test_readiness_recovers_when_audit_trail_is_writable_again(agent, moun
             async with within("the agent is ready"):
                 while (await http.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - it looks from outside
                     await asyncio.sleep(0.05)
-    assert [line["event"] for line in lines(mounted)] == ["trail_restored"]
+    assert [line["event"] for line in read_audit_lines(mounted)] == ["trail_restored"]
 
 
 async def test_audit_verify_command_detects_an_altered_record(agent, mounted):
@@ -192,7 +185,7 @@ async def test_required_audit_blocks_calls_without_a_record(agent, mounted, hous
     (mounted.layout.memory / "audit").parent.mkdir(parents=True, exist_ok=True)
     (mounted.layout.memory / "audit").write_text("in the way")
     async with agent(audit={"mode": "Required"}) as guest:
-        assert "the audit trail of this agent cannot be written" in answer(await guest.say("Book table for 2"))
+        assert "the audit trail of this agent cannot be written" in read_answer(await guest.say("Book table for 2"))
         assert await guest.metric("audit_failures_total") == 2
         async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=ceiling()) as http:
             assert "audit trail cannot be written" in (await http.get("/readyz")).text
@@ -203,7 +196,7 @@ async def test_optional_audit_runs_the_call_and_counts_the_loss(agent, mounted, 
     (mounted.layout.memory / "audit").parent.mkdir(parents=True, exist_ok=True)
     (mounted.layout.memory / "audit").write_text("in the way")
     async with agent() as guest:
-        assert "is booked" in answer(await guest.say("Book table for 2"))
+        assert "is booked" in read_answer(await guest.say("Book table for 2"))
         assert await guest.metric("audit_failures_total") == 1
     assert house.ledger == ["table for 2"]
 

@@ -8,6 +8,7 @@ import pytest
 from mcp.server.fastmcp import FastMCP
 from starlette.responses import JSONResponse
 from tests.agent_image.plain import NO_TLS
+from tests.support.agent.reports import read_answer
 from tests.support.machine import ceiling
 
 from fleetwright_cli.offline.model import OfflineModel
@@ -70,10 +71,6 @@ def library(serve):
         yield {"name": "library", "url": f"http://127.0.0.1:{port}/mcp"}
 
 
-def text_of(task):
-    return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
-
-
 @pytest.mark.exhaustive
 async def test_r12_history_of_ten_windows_is_compacted_and_reported(agent, strict, message):
     """The conversation is compacted, each compaction is reported, and no rejected prompt is sent again."""
@@ -89,7 +86,7 @@ async def test_r12_history_of_ten_windows_is_compacted_and_reported(agent, stric
             compacted += any("Compaction ok: " in event for event in told)
         known = await guest.say("What is my customer number?", contextId=context)
     assert 10 * WINDOW < 45 * 300 * 25 // 4
-    assert "C-7741" in text_of(known)
+    assert "C-7741" in read_answer(known)
     assert compacted > 2
     assert provider.refused <= compacted, "the agent replaces a rejected summary without the model"
     assert len(provider.turned_away) == provider.refused, "the agent resends no rejected prompt"
@@ -106,7 +103,7 @@ async def long_conversation(guest, messages):
         said = await guest.say(f"Chapter {number}. {LONG}", contextId=first["contextId"])
         assert said["status"]["state"] == "TASK_STATE_COMPLETED", said["status"]
     known = await guest.say("What is my customer number?", contextId=first["contextId"])
-    assert "C-7741" in text_of(known)
+    assert "C-7741" in read_answer(known)
     async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=ceiling()) as http:
         counted = re.findall(r'compactions_total{.*trigger="(\w+)"} (\S+)', (await http.get("/metrics")).text)
     return {trigger: float(times) for trigger, times in counted}
@@ -145,7 +142,7 @@ async def test_r12_oversized_message_fails_and_conversation_continues(agent, sta
         assert huge["status"]["message"]["metadata"]["reason"] == "model_context_overflow"
         assert provider.refused <= 3, "the agent does not retry an oversized prompt"
         known = await guest.say("What is my customer number?", contextId=first["contextId"])
-    assert "C-7741" in text_of(known)
+    assert "C-7741" in read_answer(known)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +159,7 @@ async def test_r12_results_beyond_the_window_are_truncated(agent, states, strict
         first = await guest.say("My customer number is C-7741.")
         told = await guest.say(order, contextId=first["contextId"])
         assert states(told) == "completed", told["status"]
-        assert "Volume 3 begins." in text_of(told)
+        assert "Volume 3 begins." in read_answer(told)
         assert provider.refused <= 1
         known = await guest.say("What is my customer number?", contextId=first["contextId"])
-    assert "C-7741" in text_of(known)
+    assert "C-7741" in read_answer(known)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from tests.support.agent.reports import read_answer
 from tests.support.waiting import await_until
 
 from fleetwright_a2a.extensions import COST
@@ -94,29 +95,25 @@ class Account:
         assert await self.guest.metric("llm_cost_usd_total") == pytest.approx(dollars, abs=60e-6)
 
 
-def answer(task: dict[str, Any]) -> str:
-    return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
-
-
 async def before_the_kill(here: Account) -> None:
     """Run the first thirty turns."""
     guest = here.guest
     await here.say(f"My customer number is C-7741. {RULE}")
     await here.stories(3)
-    assert "sea" in answer(await here.say("Tell me about the sea. [[fail:overflow*1]]"))
+    assert "sea" in read_answer(await here.say("Tell me about the sea. [[fail:overflow*1]]"))
     assert await guest.metric('overflow_recoveries_total{outcome="recovered"}') == 1
     await here.stories(1)
-    assert "A table for 2 is booked." in answer(await here.say("Book table for 2"))
+    assert "A table for 2 is booked." in read_answer(await here.say("Book table for 2"))
     await here.stories(4)
     taught = await here.say('Give a task to the sub-agent waiter: "Book table for 4"')
     assert [artifact["name"] for artifact in taught["artifacts"]][1:], "the task reports the learned skill"
     await here.stories(4)
-    assert "A table for 3 is booked." in answer(await here.say("Book table for 3 [[fail:401@offline]]"))
+    assert "A table for 3 is booked." in read_answer(await here.say("Book table for 3 [[fail:401@offline]]"))
     assert await guest.metric("model_fallbacks_total") >= 1
     await here.stories(4)
     asks = await here.say("Charge card 30")
     assert asks["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
-    assert "The card is charged 30." in answer(await here.say("yes", taskId=asks["id"]))
+    assert "The card is charged 30." in read_answer(await here.say("yes", taskId=asks["id"]))
     await here.stories(3)
     await here.stories(30 - len(here.said))
     assert await guest.metric("compactions_total") >= 1
@@ -165,9 +162,9 @@ async def test_long_conversation_records_agree_after_sixty_turns(agent_process, 
         lives.append(fourth := Account(guest, third))
         recalled = await guest.metric("skills_recalled_total")
         await fourth.stories(5)
-        assert "C-7741" in answer(await fourth.say("What is my customer number?"))
+        assert "C-7741" in read_answer(await fourth.say("What is my customer number?"))
         assert await guest.metric("skills_recalled_total") == recalled, "the skill does not match a story"
-        assert "A table for 6 is booked." in answer(await fourth.say("Book table for 6", context="another"))
+        assert "A table for 6 is booked." in read_answer(await fourth.say("Book table for 6", context="another"))
         assert await guest.metric("skills_recalled_total") > recalled
         await fourth.agrees()
         exported = await export(guest)

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.support.agent.reports import read_answer
 
 INBOX = "https://fleetwright.dev/a2a/agent-inbox/v1"
 KAGENT = "https://kagent.dev/extensions/hitl/v1"
@@ -51,10 +52,6 @@ def approval(identity: str, *, approved: bool = True, **members: Any) -> dict[st
     return {"type": "tool_approval_response", "approvals": [{"id": identity, "approved": approved, **members}]}
 
 
-def answer(task: dict[str, Any]) -> str:
-    return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
-
-
 async def test_kagent_request_describes_the_call(agent, message, states):
     async with agent(**GATED) as guest:
         task = await asked(guest, message, "Charge the card 30")
@@ -88,7 +85,7 @@ async def test_kagent_decision_is_an_answer(agent, message, states, house, membe
         response = await said(guest, decision(task, approval(identity, **members)))
         done = response.json()["result"]["task"]
     assert states(done) == "completed"
-    assert told in answer(done)
+    assert told in read_answer(done)
     assert house.ledger == charged
     (stamp,) = (each["metadata"][ANSWER] for each in done["history"] if ANSWER in each.get("metadata", {}))
     assert (stamp["by"], stamp["ask"]) == ("client:default", identity)
@@ -143,7 +140,7 @@ async def test_kagent_question_is_answered_by_position(agent, message, states):
         payload = {"type": "ask_user_response", "id": request["id"], "answers": [{"answer": ["Cake", "and tea"]}]}
         done = (await said(guest, decision(task, payload))).json()["result"]["task"]
     assert states(done) == "completed"
-    assert "Cake, and tea" in answer(done)
+    assert "Cake, and tea" in read_answer(done)
 
 
 async def test_kagent_form_has_a_question_for_each_field(agent, message, states):
@@ -167,7 +164,7 @@ async def test_kagent_form_has_a_question_for_each_field(agent, message, states)
         assert "one entry for each of the 3" in refused.json()["error"]["message"]
         done = (await said(guest, decision(task, payload))).json()["result"]["task"]
     assert states(done) == "completed"
-    assert '{"city": "Ghent", "days": [3, 5], "guests": 4}' in answer(done)
+    assert '{"city": "Ghent", "days": [3, 5], "guests": 4}' in read_answer(done)
 
 
 async def test_kagent_extension_is_not_active_without_questions(agent, message):
@@ -285,7 +282,7 @@ async def test_inbox_response_answers_an_approval(agent, states, house, response
         said = {"text": json.dumps([response])} if form == "text" else {"text": None, "data": value}
         done = await guest.say(**said, taskId=task["id"])
     assert states(done) == "completed"
-    assert told in answer(done)
+    assert told in read_answer(done)
     assert house.ledger == charged
     (stamp,) = (each["metadata"][ANSWER] for each in done["history"] if ANSWER in each.get("metadata", {}))
     assert stamp.get("edited", False) is (charged == ["charged 12"])
@@ -323,7 +320,7 @@ async def test_inbox_response_answers_a_question(agent, states, response, told):
         task = await guest.say("Ask the human about dessert")
         done = await guest.say(None, data=[response], taskId=task["id"])
     assert states(done) == "completed"
-    assert told in answer(done)
+    assert told in read_answer(done)
 
 
 async def test_inbox_acceptance_of_a_question_is_refused(agent, message, states):
@@ -348,5 +345,5 @@ async def test_inbox_edit_fills_a_form(agent, states):
         filled = {"type": "edit", "args": {"action": "request_user_input", "args": values}}
         done = await guest.say(None, data=[filled], taskId=task["id"])
     assert states(done) == "completed"
-    found = answer(done)
+    found = read_answer(done)
     assert json.loads(found[found.index("{") :]) == {"guests": 4, "note": ""}

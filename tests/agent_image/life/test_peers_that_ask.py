@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.agent_image.operator_client import TOKEN, Operator, operator_document
 from tests.support.agent.cook_with_question import CookWithQuestion
+from tests.support.agent.reports import read_answer
 from tests.support.waiting import within
 
 from fleetwright_agent.config.layout import Layout
@@ -40,10 +41,6 @@ def _desk(agent, mounted):
     return start
 
 
-def text_of(task):
-    return task["artifacts"][0]["parts"][0]["text"]
-
-
 async def listed(cook):
     return (await cook.call("ListTasks", {}))["result"]["tasks"]
 
@@ -53,7 +50,7 @@ async def test_peer_question_is_answered_by_the_model(desk, peer, states):
     async with peer(turn=turn) as cook, desk(cook) as guest:
         task = await guest.say("The guests eat two eggs. Ask the cook to boil them.")
         assert states(task) == "completed"
-        assert "Boiled what was wanted: The guests eat two eggs." in text_of(task)
+        assert "Boiled what was wanted: The guests eat two eggs." in read_answer(task)
         (only,) = await listed(cook)
     assert states(only) == "completed"
     asked, answered = turn.requests
@@ -65,7 +62,7 @@ async def test_peer_question_unanswered_at_turn_end_is_cancelled(desk, peer, sta
     async with peer(turn=CookWithQuestion()) as cook, desk(cook) as guest:
         task = await guest.say("Ask the cook to boil them.")
         assert states(task) == "completed"
-        assert "How many eggs do the guests eat?" in text_of(task)
+        assert "How many eggs do the guests eat?" in read_answer(task)
         (only,) = await listed(cook)
         assert states(await ended(cook, only)) == "canceled"
 
@@ -92,8 +89,8 @@ async def test_peer_approval_is_passed_on_to_a_person(desk, peer, house, states)
     async with peer(approvals=approvals) as cook, desk(cook) as guest:
         task = await guest.say("The guests say yes. Ask the cook to charge the card 30.")
         assert states(task) == "completed"
-        assert "approval of a person, which no agent gives" in text_of(task)
-        assert "house__charge_card" in text_of(task)
+        assert "approval of a person, which no agent gives" in read_answer(task)
+        assert "house__charge_card" in read_answer(task)
         (only,) = await listed(cook)
     assert states(only) == "canceled"
     assert house.ledger == []
@@ -129,7 +126,7 @@ async def test_peer_question_is_answered_after_a_restart(desk_process, peer, sta
         async with desk_process(cook, **guarded) as guest:
             done = await guest.say("yes", taskId=task["id"])
         assert states(done) == "completed"
-        assert "Boiled what was wanted: The guests eat two eggs." in text_of(done)
+        assert "Boiled what was wanted: The guests eat two eggs." in read_answer(done)
         assert len(turn.requests) == 2
 
 
@@ -205,5 +202,5 @@ async def test_peer_approval_by_reviewers_lets_the_call_continue(desk, peer, hou
         await operator.decide(approval)
         done = await guest.rested(task)
     assert states(done) == "completed"
-    assert "The card is charged 30." in text_of(done)
+    assert "The card is charged 30." in read_answer(done)
     assert house.ledger == ["charged 30"]

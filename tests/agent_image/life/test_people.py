@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import pytest
+from tests.support.agent.reports import COST, read_answer, read_audit_lines
 from tests.support.waiting import await_until, within
 
 from fleetwright_agent.storage.sqlite.conversations import schema
@@ -17,7 +18,6 @@ from fleetwright_agent.storage.sqlite.inflight_usage import SqliteInflightUsage
 
 ASK = "https://fleetwright.dev/a2a/ask/v1"
 ANSWER = "https://fleetwright.dev/a2a/answer/v1"
-COST = "https://proto-labs.ai/a2a/ext/cost-v1"
 HITL = "application/vnd.protolabs.hitl-v1+json"
 
 
@@ -31,10 +31,6 @@ def asked(task: dict[str, Any]) -> dict[str, Any]:
     return payload
 
 
-def answer(task: dict[str, Any]) -> str:
-    return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
-
-
 async def test_human_question_survives_a_kill_and_resumes_the_turn(agent_process, states, house):
     async with agent_process() as guest:
         task = await guest.say("Book table for 4, then ask the human about dessert")
@@ -46,8 +42,8 @@ async def test_human_question_survives_a_kill_and_resumes_the_turn(agent_process
         assert (await guest.get(task))["status"] == task["status"]
         done = await guest.say("Cake, please", taskId=task["id"])
         assert states(done) == "completed"
-        assert "A table for 4 is booked." in answer(done)
-        assert "Cake, please" in answer(done)
+        assert "A table for 4 is booked." in read_answer(done)
+        assert "Cake, please" in read_answer(done)
     assert house.ledger == ["table for 4"]
     assert (done["id"], done["contextId"]) == (task["id"], task["contextId"])
 
@@ -77,10 +73,10 @@ async def test_message_without_task_starts_a_new_task(agent_process, states, hou
         wine = await guest.say("Red", taskId=second["id"])
         dessert = await guest.say("Cake", taskId=first["id"])
         assert (states(wine), states(dessert)) == ("completed", "completed")
-        assert "A table for 3 is booked. Red" in answer(wine)
-        assert "A table for 2 is booked. Cake" in answer(dessert)
+        assert "A table for 3 is booked. Red" in read_answer(wine)
+        assert "A table for 2 is booked. Cake" in read_answer(dessert)
         known = await guest.say("What is my dog called?", contextId=first["contextId"])
-        assert "Rex" in answer(known)
+        assert "Rex" in read_answer(known)
     assert house.ledger == ["table for 2", "table for 3"]
 
 
@@ -140,7 +136,7 @@ async def test_human_answer_that_resembles_data_is_text(agent, states, text):
         task = await guest.say("Ask the human about dessert")
         done = await guest.say(text, taskId=task["id"])
     assert states(done) == "completed"
-    assert text[:100] in answer(done)
+    assert text[:100] in read_answer(done)
 
 
 async def test_human_form_is_answered_with_data(agent, states):
@@ -151,7 +147,7 @@ async def test_human_form_is_answered_with_data(agent, states):
         assert task["status"]["message"]["parts"][0]["text"] == "Delivery"
         done = await guest.say(None, data={"city": "Ghent"}, taskId=task["id"])
     assert states(done) == "completed"
-    assert '{"city": "Ghent"}' in answer(done)
+    assert '{"city": "Ghent"}' in read_answer(done)
 
 
 GATED = {"approvals": {"tools": ["house__charge_card"]}}
@@ -184,8 +180,8 @@ async def test_approval_runs_the_tool_only_after_a_yes(gated_agent, states, hous
     done = await guest.say(**reply, taskId=task["id"])
     assert states(done) == "completed"
     assert house.ledger == (["charged 30"] if runs else [])
-    assert ("The card is charged 30." in answer(done)) is runs
-    assert ("was not approved and has not run" in answer(done)) is not runs
+    assert ("The card is charged 30." in read_answer(done)) is runs
+    assert ("was not approved and has not run" in read_answer(done)) is not runs
     stamp = next(m["metadata"][ANSWER] for m in done["history"] if ANSWER in m.get("metadata", {}))
     assert stamp["by"] == "client:default"
     assert stamp["decision"] == ("approved" if runs else "declined")
@@ -323,7 +319,7 @@ async def test_approval_by_an_agent_is_not_asked_for(gated_agent, states, house)
     peer = gated_agent.by("agent:team/peer")
     task = await peer.say("Charge the card 30, then ask the human about dessert")
     assert states(task) == "completed"
-    assert "needs the approval of a person, and this request comes from an agent" in answer(task)
+    assert "needs the approval of a person, and this request comes from an agent" in read_answer(task)
     assert house.ledger == []
 
 
@@ -364,7 +360,7 @@ async def test_approval_expiry_denies_the_call(agent, states, house, mounted):
         assert states(await guest.get(question)) == "input-required"
         assert await guest.metric('tool_calls_total{outcome="expired",tool="house__charge_card"}') == 1
     assert house.ledger == []
-    lines = map(json.loads, (mounted.layout.memory / "audit/audit.jsonl").read_text().splitlines())
+    lines = read_audit_lines(mounted)
     assert [line["outcome"] for line in lines if line.get("tool") == "house__charge_card"] == ["expired"]
 
 

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from tests.agent_image.entry_points import Installed
 from tests.agent_image.plain import NO_TLS
+from tests.support.agent.reports import read_answer, read_audit_lines
 from tests.support.machine import ceiling
 from tests.support.waiting import within
 
@@ -28,10 +29,6 @@ def plugin(run, *, name="stretch", **about):
 
 def of(*found):
     return lambda: found
-
-
-def answer(task):
-    return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
 
 
 async def told(guest):
@@ -61,8 +58,8 @@ def site(process_ring: None, tmp_path_factory):
 async def test_example_plugin_serves_its_tool_with_its_configuration(agent_process, site, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(site))
     async with agent_process(plugins=[{"name": "units", "config": {"digits": 1}}]) as guest:
-        assert "3.0 metres are 9.8 feet." in answer(await guest.say(FEET))
-        assert "Error: metres must not be negative" in answer(await guest.say("Convert metres to feet for -3"))
+        assert "3.0 metres are 9.8 feet." in read_answer(await guest.say(FEET))
+        assert "Error: metres must not be negative" in read_answer(await guest.say("Convert metres to feet for -3"))
         assert await guest.metric('tool_calls_total{outcome="ok",tool="units__metres_to_feet"}') == 1
         assert await guest.metric('plugin_loaded{plugin="units"}') == 1
         assert await told(guest) == [{"name": "units", "loaded": True, "tools": 1, "message": ""}]
@@ -71,7 +68,7 @@ async def test_example_plugin_serves_its_tool_with_its_configuration(agent_proce
 async def test_installed_plugin_is_not_used_unless_named(agent_process, site, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(site))
     async with agent_process() as guest:
-        assert "I read your message:" in answer(await guest.say(FEET))
+        assert "I read your message:" in read_answer(await guest.say(FEET))
 
 
 async def test_plugin_with_invalid_configuration_loses_only_its_tools(agent_process, site, house, monkeypatch):
@@ -79,7 +76,7 @@ async def test_plugin_with_invalid_configuration_loses_only_its_tools(agent_proc
     async with agent_process(plugins=[{"name": "units", "config": {"digits": "many"}}]) as guest:
         (said,) = await told(guest)
         assert said["message"].endswith("ValueError: digits must be a whole number from 0 to 9")
-        assert "is booked" in answer(await guest.say("Book table for 4"))
+        assert "is booked" in read_answer(await guest.say("Book table for 4"))
     assert house.ledger == ["table for 4"]
 
 
@@ -141,7 +138,7 @@ async def test_unloadable_plugin_is_reported_and_loses_only_its_tools(agent, hou
         assert (said["name"], said["loaded"], said["tools"]) == ("rope", False, 0)
         assert says in said["message"]
         assert await guest.metric('plugin_loaded{plugin="rope"}') == 0
-        assert "is booked" in answer(await guest.say("Book table for 4; stretch rope"))
+        assert "is booked" in read_answer(await guest.say("Book table for 4; stretch rope"))
     assert house.ledger == ["table for 4"]
 
 
@@ -149,7 +146,7 @@ async def test_failing_plugin_leaves_other_plugins_loaded(agent):
     plugins = [{"name": "bad"}, {"name": "rope"}]
     found = of(Installed("bad", _raises), Installed("rope", plugin(_done)))
     async with agent(plugins=plugins, installed_plugins=found) as guest:
-        assert "The rope is long." in answer(await guest.say("Stretch rope"))
+        assert "The rope is long." in read_answer(await guest.say("Stretch rope"))
         assert [each["loaded"] for each in await told(guest)] == [False, True]
 
 
@@ -181,7 +178,7 @@ async def test_failing_plugin_call_is_a_result_of_the_turn(agent, states, run, s
     async with agent(plugins=[{"name": "rope"}], installed_plugins=of(Installed("rope", plugin(run)))) as guest:
         done = await guest.say("Stretch rope")
         assert states(done) == "completed"
-        assert says in answer(done)
+        assert says in read_answer(done)
         assert await guest.metric('tool_calls_total{outcome="error",tool="rope__stretch"}') == 1
 
 
@@ -206,7 +203,7 @@ async def test_policy_applies_to_plugin_tools(agent, changes, says):
     found = of(Installed("rope", plugin(_done)))
     async with agent(plugins=[{"name": "rope"}], installed_plugins=found, **changes) as guest:
         await guest.say("Stretch rope")
-        assert says in answer(await guest.say("Stretch rope"))
+        assert says in read_answer(await guest.say("Stretch rope"))
 
 
 @pytest.mark.parametrize(
@@ -222,14 +219,14 @@ async def test_approval_applies_to_plugin_tools(agent, states, changes):
     async with agent(plugins=[{"name": "rope"}], installed_plugins=found, **changes) as guest:
         asked = await guest.say("Stretch rope")
         assert states(asked) == "input-required"
-        assert "The rope is long." in answer(await guest.say("yes", taskId=asked["id"]))
+        assert "The rope is long." in read_answer(await guest.say("yes", taskId=asked["id"]))
 
 
 async def test_audit_trail_records_plugin_calls(agent, mounted):
     found = of(Installed("rope", plugin(_done)))
     async with agent(plugins=[{"name": "rope"}], installed_plugins=found) as guest:
         await guest.say("Stretch rope")
-    line = json.loads((mounted.layout.memory / "audit/audit.jsonl").read_text())
+    (line,) = read_audit_lines(mounted)
     assert (line["tool"], line["outcome"], line["result_summary"]) == ("rope__stretch", "ok", "The rope is long.")
 
 
@@ -257,4 +254,6 @@ async def test_sub_agent_may_use_plugin_tools(agent):
     waiter = {"name": "waiter", "description": "Serves.", "instructions": "Serve.", "tools": ["rope__stretch"]}
     found = of(Installed("rope", plugin(_done)))
     async with agent(plugins=[{"name": "rope"}], installed_plugins=found, subAgents=[waiter]) as guest:
-        assert "The rope is long." in answer(await guest.say('Give a task to the sub-agent waiter: "Stretch rope"'))
+        assert "The rope is long." in read_answer(
+            await guest.say('Give a task to the sub-agent waiter: "Stretch rope"')
+        )

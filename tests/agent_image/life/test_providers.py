@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.agent_image.life.conftest import Recorder
-from tests.support.agent.costs import read_cost
+from tests.support.agent.reports import read_completed_answer, read_cost
 
 
 @pytest.fixture(params=["Anthropic", "Google"])
@@ -22,19 +22,14 @@ def claude(request: Any, model_port: int) -> dict[str, Any]:
     }
 
 
-def answer(task: dict[str, Any]) -> str:
-    assert task["status"]["state"] == "TASK_STATE_COMPLETED", task["status"]
-    return "".join(part.get("text", "") for part in task["artifacts"][0]["parts"])
-
-
 async def test_provider_answers_calls_tools_and_remembers(agent, claude, house):
     async with agent(model=claude) as guest:
         first = await guest.say("My dog is called Rex. Book table for 2")
-        assert "A table for 2 is booked" in answer(first)
+        assert "A table for 2 is booked" in read_completed_answer(first)
         again = await guest.say("What is my dog called?", contextId=first["contextId"])
-        assert "Rex" in answer(again)
+        assert "Rex" in read_completed_answer(again)
         both = await guest.say("Book table for 3; charge card 5 [[together]]", contextId=first["contextId"])
-        assert "charged 5" in answer(both)
+        assert "charged 5" in read_completed_answer(both)
     assert sorted(house.ledger) == ["charged 5", "table for 2", "table for 3"]
 
 
@@ -49,8 +44,8 @@ async def test_provider_answer_cut_at_the_token_limit_is_marked(agent, claude, m
         said = f"Hello {name} of {claude['provider']} [[fail:length*1]]"
         cut, whole = await guest.say(said), await guest.say(said)
         assert await guest.metric(f'llm_cut_answers_total{{model="{name}"}}') == 1
-    assert answer(whole).startswith(answer(cut))
-    assert len(answer(cut)) < len(answer(whole))
+    assert read_completed_answer(whole).startswith(read_completed_answer(cut))
+    assert len(read_completed_answer(cut)) < len(read_completed_answer(whole))
     (half,), (all_of_it,) = cut["artifacts"], whole["artifacts"]
     assert half["metadata"][_TRUNCATED] is True
     assert _TRUNCATED in half["extensions"]
@@ -113,8 +108,8 @@ async def test_provider_failures_have_the_common_reasons(agent, claude, house, m
 
 async def test_provider_transient_failure_is_retried(agent, claude):
     async with agent(model=claude) as guest:
-        assert "Hello" in answer(await guest.say("Hello my dear friend [[fail:429*1]]"))
-        assert "Hello" in answer(await guest.say("Hello my dear old friend [[fail:cut*1]]"))
+        assert "Hello" in read_completed_answer(await guest.say("Hello my dear friend [[fail:429*1]]"))
+        assert "Hello" in read_completed_answer(await guest.say("Hello my dear old friend [[fail:cut*1]]"))
         assert await guest.metric('llm_calls_total{model="offline-claude",outcome="ok"}') == 2
 
 
@@ -125,7 +120,7 @@ async def test_provider_key_rotation_applies_to_the_next_call(agent, claude, mou
         refused = await guest.say("Hello")
         assert refused["status"]["message"]["metadata"]["reason"] == "model_unauthorized"
         mounted.layout.secret("secrets/anthropic/api-key").write_text("right")
-        assert "Hello" in answer(await guest.say("Hello"))
+        assert "Hello" in read_completed_answer(await guest.say("Hello"))
 
 
 async def test_conversation_continues_across_providers(agent, claude, model_port, house):
@@ -135,10 +130,10 @@ async def test_conversation_continues_across_providers(agent, claude, model_port
     async with agent(model={**claude, "fallbacks": [other]}) as guest:
         first = await guest.say("My dog is called Rex. Book table for 2 [[think:2]]")
         second = await guest.say("Book table for 3 [[fail:401@offline-claude]]", contextId=first["contextId"])
-        assert "A table for 3 is booked" in answer(second)
+        assert "A table for 3 is booked" in read_completed_answer(second)
         assert await guest.metric('llm_calls_total{model="other",outcome="ok"}') == 2
         third = await guest.say("What is my dog called? [[fail:403@other]]", contextId=first["contextId"])
-        assert "Rex" in answer(third), "the first model answers when the second fails"
+        assert "Rex" in read_completed_answer(third), "the first model answers when the second fails"
     assert house.ledger == ["table for 2", "table for 3"]
 
 
@@ -156,7 +151,7 @@ async def test_provider_serves_typed_results_and_compactions(agent, claude):
         assert await guest.metric('compaction_llm_tokens_total{cached="true",direction="input"}') > 0, (
             "its own model writes the summary"
         )
-        assert "Rex" in answer(await guest.say("What is my dog called?", contextId=context))
+        assert "Rex" in read_completed_answer(await guest.say("What is my dog called?", contextId=context))
 
 
 class Signing(Recorder):

@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from tests.support.agent.reports import COST, read_answer, read_audit_lines
 
 from fleetwright_agent.storage.sqlite.conversations.schema import FILE
 
@@ -17,10 +18,6 @@ def remembered(mounted):
         return {name: json.loads(body) for name, body in db.execute("SELECT context, body FROM sessions")}
 
 
-def answer(task):
-    return "".join(part["text"] for artifact in task["artifacts"] for part in artifact["parts"])
-
-
 @pytest.mark.parametrize(
     "metadata",
     [
@@ -31,13 +28,13 @@ def answer(task):
 async def test_private_request_neither_reads_nor_stores_sessions(agent, message, mounted, metadata):
     async with agent() as guest:
         await guest.say(CAT)
-        assert "Tom" in answer(await guest.say("What is my cat called?")), "later sessions see it"
+        assert "Tom" in read_answer(await guest.say("What is my cat called?")), "later sessions see it"
         before = remembered(mounted)
         asked = await guest.call("SendMessage", message("What is my cat called?") | {"metadata": metadata})
-        assert "Tom" not in answer(asked["result"]["task"])
+        assert "Tom" not in read_answer(asked["result"]["task"])
         await guest.say("My dog is called Rex.", metadata=metadata)
         assert remembered(mounted) == before
-        assert "Rex" not in answer(await guest.say("What is my dog called?"))
+        assert "Rex" not in read_answer(await guest.say("What is my dog called?"))
 
 
 async def test_session_records_the_calls_of_its_newest_answer(agent, message, model, mounted):
@@ -64,7 +61,7 @@ async def test_incognito_task_stays_incognito_in_its_answers(agent, mounted):
     async with agent() as guest:
         task = await guest.say("Ask the human about dessert", metadata={"incognito": True})
         done = await guest.say("Cake", taskId=task["id"], metadata={"incognito": False})
-        assert "Cake" in answer(done)
+        assert "Cake" in read_answer(done)
     assert remembered(mounted) == {}
 
 
@@ -73,7 +70,7 @@ async def test_request_origin_and_trigger_are_audited_and_logged(agent, message,
     said = message("Book table for 4", metadata={"origin": "shop", "trigger": "cron", "priority": "low"})
     async with agent() as guest:
         await guest.call("SendMessage", said | {"metadata": {"origin": "night shift"}})
-    (line,) = map(json.loads, (mounted.layout.memory / "audit/audit.jsonl").read_text().splitlines())
+    (line,) = read_audit_lines(mounted)
     assert (line["origin"], line["trigger"], line["priority"]) == ("night shift", "cron", "low")
     (rests,) = (record for record in caplog.records if record.message == "task rests")
     assert (rests.origin, rests.trigger, rests.priority) == ("night shift", "cron", "low")
@@ -83,7 +80,7 @@ async def test_task_log_reports_the_usage_of_each_turn(agent, caplog):
     caplog.set_level("INFO", logger="fleetwright_agent")
     async with agent(askHuman=True) as guest:
         task = await guest.say("Book table for 4, then ask the human about dessert")
-        asked = task["status"]["message"]["metadata"]["https://proto-labs.ai/a2a/ext/cost-v1"]
+        asked = task["status"]["message"]["metadata"][COST]
         await guest.say("Cake", taskId=task["id"])
     waits, ends = (record for record in caplog.records if record.message == "task rests")
     assert (waits.state, waits.modelCalls, waits.toolCalls, waits.models) == ("input-required", 2, 1, ["offline"])
@@ -228,7 +225,7 @@ async def test_reasoning_effort_is_sent_in_the_terms_of_the_provider(agent, mode
     base = own["baseUrl"] if provider == "OpenAI" else own["baseUrl"].removesuffix("/v1")
     thinking = own | {"provider": provider, "baseUrl": base, "reasoningEffort": "low"}
     async with agent(model=thinking) as guest:
-        assert "Hello" in answer(await guest.say("Hello there"))
+        assert "Hello" in read_answer(await guest.say("Hello there"))
     told = recorder.asked[0]
     for name in place:
         told = told[name]

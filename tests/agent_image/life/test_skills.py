@@ -1,6 +1,7 @@
 """Skills over A2A: the agent lists mounted skills, reads their files, and restricts the turn to their allowed tools."""
 
 import pytest
+from tests.support.agent.reports import read_answer
 
 DINING = """---
 name: dining
@@ -20,14 +21,10 @@ def dining(mounted):
     return {"skills": [{"name": "dining", "description": "How guests of the house are served", "digest": "d"}]}
 
 
-def answer(task):
-    return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
-
-
 async def test_skill_is_listed_in_the_prompt_and_read_on_demand(agent, model, dining):
     recorder, document = model
     async with agent(model=document, **dining) as guest:
-        told = answer(await guest.say('Load skill dining, then read skill file "references/menu.md" of dining'))
+        told = read_answer(await guest.say('Load skill dining, then read skill file "references/menu.md" of dining'))
     system = recorder.asked[0]["messages"][0]["content"]
     assert "- dining: How guests of the house are served" in system
     assert "Book a table first" not in system, "the model reads the skill on demand"
@@ -38,7 +35,7 @@ async def test_skill_is_listed_in_the_prompt_and_read_on_demand(agent, model, di
 
 async def test_skill_blocks_tools_that_it_does_not_allow(agent, dining, house):
     async with agent(**dining) as guest:
-        told = answer(await guest.say("Load skill dining, then charge card 30, then book table for 2"))
+        told = read_answer(await guest.say("Load skill dining, then charge card 30, then book table for 2"))
         assert "house__charge_card is not allowed while the skill dining is followed" in told
         assert house.ledger == ["table for 2"]
         assert await guest.metric('tool_calls_total{outcome="blocked",tool="house__charge_card"}') == 1
@@ -54,18 +51,18 @@ async def test_skill_tool_restriction_survives_a_kill(agent_process, dining, hou
     async with agent_process(**dining) as guest:
         done = await guest.say("pumpkin", taskId=task["id"])
         assert states(done) == "completed"
-        assert "not allowed while the skill dining is followed" in answer(done)
+        assert "not allowed while the skill dining is followed" in read_answer(done)
     assert house.ledger == []
 
 
 async def test_skill_tool_restriction_holds_if_the_skill_is_unreadable(agent, dining, house, mounted, states):
     async with agent(**dining) as guest:
-        told = answer(await guest.say('Read skill file "SKILL.md" of dining'))
+        told = read_answer(await guest.say('Read skill file "SKILL.md" of dining'))
         assert "use load_skill" in told
         assert "Book a table first" not in told
         task = await guest.say("Load skill dining, then ask the human about soup, then charge card 30")
         assert states(task) == "input-required"
         (mounted.layout.skill("dining") / "SKILL.md").unlink()
         done = await guest.say("pumpkin", taskId=task["id"])
-        assert "not allowed while the skill dining is followed; it allows no tool" in answer(done)
+        assert "not allowed while the skill dining is followed; it allows no tool" in read_answer(done)
     assert house.ledger == []

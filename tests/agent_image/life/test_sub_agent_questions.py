@@ -3,14 +3,13 @@
 import pytest
 from tests.agent_image.life.scripted_model import ScriptedModel
 from tests.support.agent.held_model import held_model
+from tests.support.agent.reports import read_answer, read_audit_lines
 from tests.support.agent.waiter import (
     WAITER,
     await_cooking,
     find_reported_calls,
     order_task,
     order_tasks,
-    read_answer,
-    read_audit_lines,
 )
 
 from fleetwright_a2a.extensions import ASK, COST, KAGENT_HITL

@@ -6,14 +6,13 @@ from contextlib import closing
 
 import pytest
 from tests.support.agent.held_model import held_model
+from tests.support.agent.reports import read_answer, read_audit_lines
 from tests.support.agent.waiter import (
     WAITER,
     await_cooking,
     find_reported_calls,
     order_task,
     order_tasks,
-    read_answer,
-    read_audit_lines,
 )
 from tests.support.waiting import within
 

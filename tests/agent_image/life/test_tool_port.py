@@ -6,6 +6,7 @@ import json
 
 import pytest
 from tests.agent_image.entry_points import Installed
+from tests.support.agent.reports import read_answer
 
 from fleetwright_agent.plugins.api import Allow, Artifact, Ask, Deny, Grant, Plugin, PluginTool, ToolResult
 from fleetwright_agent.protocol.frames import InterruptKind, TurnDone
@@ -40,16 +41,12 @@ class Rope:
         }
 
 
-def text(task):
-    return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
-
-
 async def test_plugin_deny_decision_blocks_the_call(agent, states):
     rope = Rope(Deny("the rope is wet; dry it first"))
     async with agent(**rope.installed()) as guest:
         done = await guest.say("Cut rope")
         assert states(done) == "completed"
-        assert "Error: the rope is wet; dry it first" in text(done)
+        assert "Error: the rope is wet; dry it first" in read_answer(done)
         assert await guest.metric('tool_calls_total{outcome="blocked",tool="rope__cut"}') == 1
     assert rope.cuts == 0
 
@@ -65,7 +62,7 @@ async def test_plugin_deny_decision_blocks_the_call(agent, states):
 async def test_plugin_invalid_decision_blocks_the_call(agent, decide, says):
     rope = Rope(decide)
     async with agent(**rope.installed()) as guest:
-        assert says in text(await guest.say("Cut rope"))
+        assert says in read_answer(await guest.say("Cut rope"))
     assert rope.cuts == 0
 
 
@@ -142,7 +139,7 @@ async def test_grant_survives_a_killed_process(agent_process, states, tmp_path, 
         assert states(await guest.say("None", taskId=asked["id"])) == "completed"
         done = await guest.say("Cut rope", contextId=asked["contextId"])
         assert states(done) == "completed"
-        assert "The rope is cut." in text(done)
+        assert "The rope is cut." in read_answer(done)
 
 
 async def test_grant_of_one_call_covers_its_waiting_siblings(agent, states):
@@ -189,7 +186,7 @@ async def test_grant_in_a_tool_result_is_ignored(agent, states):
     async with agent(**rope.installed()) as guest:
         asked = await guest.say("Cut rope")
         done = await guest.say("yes", taskId=asked["id"])
-        assert FORGED in text(done)
+        assert FORGED in read_answer(done)
         assert states(await guest.say("Cut rope", contextId=asked["contextId"])) == "input-required"
     assert rope.cuts == 1
 
@@ -215,7 +212,7 @@ async def test_grant_by_a_peer_is_ignored(agent, peer, states, mounted):
             asked = await guest.say("Ask the cook to permit it. Then cut rope.")
             assert states(asked) == "input-required"
             done = await guest.say("no", taskId=asked["id"])
-            assert FORGED in text(done)
+            assert FORGED in read_answer(done)
     assert rope.cuts == 0
 
 
@@ -234,7 +231,7 @@ async def test_policy_approval_offers_no_grant(agent, states):
         assert asked["status"]["message"]["parts"][0]["text"].startswith("Cut the rope?\n- long")
         assert "grants" not in asked["status"]["message"]["metadata"][ASK]
         done = await guest.say("always", taskId=asked["id"])
-        assert "was not approved" in text(done)
+        assert "was not approved" in read_answer(done)
     assert rope.cuts == 0
 
 
@@ -250,7 +247,7 @@ async def test_plugin_call_is_declined_if_the_agent_cannot_ask(agent, states):
     async with agent(askHuman=False, **rope.installed()) as guest:
         done = await guest.say("Cut rope")
         assert states(done) == "completed"
-        assert "needs the approval of a person, and this agent cannot ask a person" in text(done)
+        assert "needs the approval of a person, and this agent cannot ask a person" in read_answer(done)
     assert rope.cuts == 0
 
 
@@ -263,7 +260,7 @@ async def test_grants_of_a_conversation_apply_to_its_sub_agents(agent, states):
         assert asked["status"]["message"]["parts"][0]["text"].startswith("Sub-agent waiter: Cut the rope?\n- long")
         assert states(await guest.say("always", taskId=asked["id"])) == "completed"
         for again in (order, "Cut rope"):
-            assert "The rope is long." in text(await guest.say(again, contextId=asked["contextId"]))
+            assert "The rope is long." in read_answer(await guest.say(again, contextId=asked["contextId"]))
     assert rope.cuts == 3
 
 
@@ -348,4 +345,4 @@ async def test_tool_artifacts_beyond_the_limits_are_omitted(agent):
     async with agent(**rope.installed()) as guest:
         done = await guest.say("Cut rope")
     assert [artifact["name"] for artifact in done["artifacts"]] == ["answer"]
-    assert "1 artifacts are too large or too many and were left out" in text(done)
+    assert "1 artifacts are too large or too many and were left out" in read_answer(done)

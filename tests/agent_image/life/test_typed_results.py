@@ -1,8 +1,8 @@
 """Typed results: a caller that names a skill gets data in the skill's schema, or only the text."""
 
 import pytest
+from tests.support.agent.reports import COST
 
-COST = "https://proto-labs.ai/a2a/ext/cost-v1"
 BOOKING = {
     "type": "object",
     "properties": {"guests": {"type": "integer"}},

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from langchain.agents.middleware import ModelRequest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from tests.support.agent.fleet import build_context
 
 from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.turn.context import TurnContext
@@ -37,10 +38,6 @@ def request_of(context: TurnContext, messages: list[AnyMessage], shown: list[Any
     )
 
 
-def turn() -> TurnContext:
-    return TurnContext(TurnRequest("client:a", "c", "t", "x"), lambda _: None, {})
-
-
 async def prompts(link: WorkspaceContextLink, context: TurnContext, *steps: list[AnyMessage]) -> list[list[AnyMessage]]:
     sent: list[list[AnyMessage]] = []
 
@@ -53,7 +50,7 @@ async def prompts(link: WorkspaceContextLink, context: TurnContext, *steps: list
 
 
 async def test_overview_comes_before_the_callers_message() -> None:
-    [sent] = await prompts(WorkspaceContextLink(Overviews()), turn(), [*BEFORE, ASKED])
+    [sent] = await prompts(WorkspaceContextLink(Overviews()), build_context(), [*BEFORE, ASKED])
     assert [message.content for message in sent] == ["hello", "hi", "overview 1", "fix it"]
     assert isinstance(sent[2], HumanMessage)
 
@@ -62,7 +59,7 @@ async def test_each_prompt_of_a_turn_begins_with_the_former_one() -> None:
     start = [*BEFORE, ASKED]
     nudge = HumanMessage("an image", id="6")
     steps = [start, [*start, *LATER], [*start, *LATER, nudge]]
-    sent = await prompts(WorkspaceContextLink(Overviews()), turn(), *steps)
+    sent = await prompts(WorkspaceContextLink(Overviews()), build_context(), *steps)
     for former, later in pairwise(sent):
         assert later[: len(former)] == former
 
@@ -71,12 +68,12 @@ async def test_overview_is_read_once_for_each_turn() -> None:
     overviews = Overviews()
     link = WorkspaceContextLink(overviews)
     for _ in range(2):
-        await prompts(link, turn(), [ASKED], [ASKED, *LATER])
+        await prompts(link, build_context(), [ASKED], [ASKED, *LATER])
     assert overviews.read == 2
 
 
 async def test_overview_ends_the_prompt_after_a_compaction() -> None:
-    context = turn()
+    context = build_context()
     context.workspace, context.workspace_before = "overview", "gone"
     [sent] = await prompts(WorkspaceContextLink(Overviews()), context, [HumanMessage("summary", id="9")])
     assert [message.content for message in sent] == ["summary", "overview"]
@@ -87,5 +84,5 @@ async def test_empty_overview_changes_nothing(text: str) -> None:
     async def nothing(_: TurnRequest) -> str:
         return text
 
-    [sent] = await prompts(WorkspaceContextLink(nothing), turn(), [*BEFORE, ASKED])
+    [sent] = await prompts(WorkspaceContextLink(nothing), build_context(), [*BEFORE, ASKED])
     assert sent == [*BEFORE, ASKED]

@@ -1,4 +1,4 @@
-"""An agent with the sub-agent `waiter`: the orders to it, and what a test sees of them."""
+"""An agent with the sub-agent `waiter`, and the orders to it."""
 
 import json
 from collections.abc import Iterable
@@ -28,14 +28,6 @@ def order_tasks(*tasks: str) -> str:
     """Return the message that makes the agent give several tasks to waiters at the same time."""
     listed = json.dumps([{"agent": "waiter", "task": task} for task in tasks])
     return f"Give several tasks to sub-agents that work side by side, as a task batch: {listed}"
-
-
-def read_answer(task: dict[str, Any]) -> str:
-    return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
-
-
-def read_audit_lines(mounted: Any) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (mounted.layout.memory / "audit/audit.jsonl").read_text().splitlines()]
 
 
 def find_reported_calls(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
