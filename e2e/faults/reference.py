@@ -21,6 +21,7 @@ from tests.support.machine import ceiling
 
 _QUIET_SECONDS = 1.0
 _AGREEMENT_SECONDS = 6.0
+"""The promised duration until all namespaces are settled in the same state."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ async def _agree(watch_cache: WatchCache, plan: Plan, spaces: Sequence[str], ste
     An operator on a busy machine may pause between two writes for longer than a settled namespace is observed.
 
     Raises:
-        Disagreement: The states still differ after ten times `_AGREEMENT_SECONDS`.
+        Disagreement: The states still differ after `ceiling(_AGREEMENT_SECONDS)`.
     """
     reader, clock = Reader(), asyncio.get_running_loop().time
     deadline = clock() + ceiling(_AGREEMENT_SECONDS)

@@ -10,6 +10,7 @@ import pytest
 from joserfc.jwk import ECKey
 from tests.gateway.fleet_api import NOW, FleetApi
 from tests.gateway.served_gateway import URL, Client, Received, Upstream
+from tests.support.gateway.calls import MESSAGE, caller_token
 
 from fleetwright_a2a.tokens.actors import MAX_DEPTH, Actor
 from fleetwright_a2a.tokens.delegation_token import (
@@ -24,13 +25,8 @@ from fleetwright_a2a.tokens.pair_token import PairTokenClaims, verify
 from fleetwright_api.spec.agent import parse_agent
 from fleetwright_gateway.tokens.pair_tokens import task_seconds
 
-MESSAGE = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {}}
 HEADER = "Fleetwright-Delegation"
 TASK = "Fleetwright-Task"
-
-
-def token_of(api: FleetApi, name: str) -> str:
-    return next(token for token, found in api.tokens.items() if found["user"]["username"].endswith(f":{name}"))
 
 
 class Installation:
@@ -104,7 +100,7 @@ async def test_delegation_carries_the_person_to_the_next_agent(installation):
     assert (first.subject, first.actor) == ("user:ada", Actor("user:ada", ""))
     assert (first.holder, first.holder_uid) == ("agent:team/caller", api.uid("caller"))
     held = installation.received.headers[HEADER.lower()]
-    assert (await installation.send(token_of(api, "caller"), "callee", held, tasks=[first.task]))[0] == 200
+    assert (await installation.send(caller_token(api, "caller"), "callee", held, tasks=[first.task]))[0] == 200
     chain = Actor("agent:team/caller", api.uid("caller"), Actor("user:ada", ""))
     assert (installation.pair("callee").subject, installation.pair("callee").actor) == ("user:ada", chain)
     second = installation.delegation()
@@ -117,9 +113,9 @@ async def test_delegation_carries_the_person_to_the_next_agent(installation):
 @pytest.mark.process
 async def test_delegation_is_sent_with_messages_only(installation):
     api = installation.api
-    assert (await installation.send(token_of(api, "caller"), "callee", method="GET"))[0] == 200
+    assert (await installation.send(caller_token(api, "caller"), "callee", method="GET"))[0] == 200
     assert HEADER.lower() not in installation.received.headers
-    assert (await installation.send(token_of(api, "caller"), "callee"))[0] == 200
+    assert (await installation.send(caller_token(api, "caller"), "callee"))[0] == 200
     own = Actor("agent:team/caller", api.uid("caller"))
     assert (installation.delegation().subject, installation.delegation().actor) == ("agent:team/caller", own)
 
@@ -127,7 +123,7 @@ async def test_delegation_is_sent_with_messages_only(installation):
 @pytest.mark.process
 async def test_delegation_of_the_caller_never_outlives_its_own(installation):
     held = installation.forged(expires_at=int(NOW) + 5)
-    assert (await installation.send(token_of(installation.api, "caller"), "callee", held))[0] == 200
+    assert (await installation.send(caller_token(installation.api, "caller"), "callee", held))[0] == 200
     assert installation.delegation().expires_at == int(NOW) + 5
 
 
@@ -168,7 +164,7 @@ async def test_delegation_of_another_is_refused(installation, by, delegations):
     assert (await installation.send(ada, "callee"))[0] == 200
     sent = delegations(installation)
     installation.upstream.received.clear()
-    status, text = await installation.send(ada if by == "ada" else token_of(api, by), "callee", *sent)
+    status, text = await installation.send(ada if by == "ada" else caller_token(api, by), "callee", *sent)
     assert status == 403
     assert "Fleetwright-Delegation: " in text
     assert all(each not in text for each in sent if len(each) > 1)
@@ -189,7 +185,7 @@ TASK_ATTACKS = {
 @pytest.mark.parametrize("tasks", [pytest.param(each, id=name) for name, each in TASK_ATTACKS.items()])
 async def test_delegation_is_refused_outside_of_its_task(installation, tasks):
     """Even the agent to which the delegation was issued can use it only for the task that the delegation names."""
-    held, token = installation.forged(), token_of(installation.api, "caller")
+    held, token = installation.forged(), caller_token(installation.api, "caller")
     status, text = await installation.send(token, "callee", held, tasks=tasks)
     assert status == 403
     assert "Fleetwright-Task: " in text
@@ -202,14 +198,14 @@ async def test_delegation_is_refused_outside_of_its_task(installation, tasks):
 async def test_delegation_is_accepted_for_an_id_of_any_characters(installation):
     """A caller of A2A 0.1 chooses the id of its task, and the header is percent-encoded."""
     held = installation.forged(task="größe 100%41")
-    token = token_of(installation.api, "caller")
+    token = caller_token(installation.api, "caller")
     assert (await installation.send(token, "callee", held, tasks=["gr%C3%B6%C3%9Fe%20100%2541"]))[0] == 200
     assert (await installation.send(token, "callee", held, tasks=["gr%C3%B6%C3%9Fe%20100%41"]))[0] == 403
 
 
 @pytest.mark.process
 async def test_delegation_names_a_task_for_each_message(installation):
-    token, found = token_of(installation.api, "caller"), []
+    token, found = caller_token(installation.api, "caller"), []
     for _ in range(2):
         assert (await installation.send(token, "callee"))[0] == 200
         found.append((installation.received.headers["Authorization"], installation.delegation()))
@@ -233,7 +229,7 @@ async def test_delegation_alone_authenticates_no_call(installation):
 async def test_delegation_gives_no_access_to_a_hidden_agent(installation):
     """The immediate caller decides about access, so the rights of the principal are not inherited."""
     installation.api.grants.add(("ada", "team", "hidden"))
-    status, _ = await installation.send(token_of(installation.api, "caller"), "hidden", installation.forged())
+    status, _ = await installation.send(caller_token(installation.api, "caller"), "hidden", installation.forged())
     assert status == 404
 
 

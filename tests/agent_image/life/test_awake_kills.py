@@ -15,7 +15,8 @@ import pytest
 from tests.gateway.fleet_api import FleetApi
 from tests.gateway.served_gateway import Client
 from tests.support.agent.held_model import held_model
-from tests.support.agent.pods import OWNER, PATH, TOKEN, list_client, serve_gateway, show_pod
+from tests.support.agent.pods import OWNER, PATH, TOKEN, serve_gateway, show_pod
+from tests.support.gateway.calls import list_client
 from tests.support.waiting import within
 
 pytestmark = pytest.mark.starts_first

@@ -14,7 +14,8 @@ import pytest
 from tests.gateway.fleet_api import FleetApi
 from tests.gateway.served_gateway import Client
 from tests.support.agent.held_model import HeldModel, held_model
-from tests.support.agent.pods import OWNER, PATH, TOKEN, list_client, serve_gateway, show_pod
+from tests.support.agent.pods import OWNER, PATH, TOKEN, serve_gateway, show_pod
+from tests.support.gateway.calls import list_client
 from tests.support.waiting import await_until, within
 
 from fleetwright_api import names

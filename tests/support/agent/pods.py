@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,7 +13,6 @@ from tests.gateway.fleet_api import ISSUER, NOW, FleetApi, token_text
 from tests.gateway.served_gateway import URL, Client, running
 from tests.support.machine import ceiling
 
-from fleetwright_api import names
 from fleetwright_gateway.settings import GatewaySettings
 
 OWNER = "client:default"
@@ -32,20 +30,6 @@ async def show_pod(api: FleetApi, guest: Any) -> AsyncIterator[None]:
     api.edit("Pod", "echo-1-a", {"spec": {"containers": [{"name": "agent", "ports": ports}]}}, namespace="team")
     yield
     api.remove("Pod", "echo-1-a", namespace="team")
-
-
-def list_client(api: FleetApi, agent: str, token: str) -> None:
-    """Write the list of clients of an agent with one client, as the operator does."""
-    found = api.find(names.AGENT, agent, namespace="team")
-    document = {"version": 1, "clients": [{"name": "shop", "sha256": sha256(token.encode()).hexdigest()}]}
-    owner = {"kind": names.AGENT, "name": agent, "uid": found["metadata"]["uid"], "controller": True}
-    metadata = {
-        "namespace": "team",
-        "name": names.agent_gateway_clients(agent),
-        "labels": {names.MANAGED_BY: names.FIELD_MANAGER},
-        "ownerReferences": [owner],
-    }
-    api.put({"kind": "ConfigMap", "metadata": metadata, "data": {names.CLIENTS_KEY: json.dumps(document)}})
 
 
 def write_gateway_files(folder: Path) -> None:
