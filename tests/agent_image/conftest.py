@@ -1,6 +1,5 @@
 """The fixtures of the runtime's tests: mounted files, scripted turns, its server on loopback, third-party programs."""
 
-import asyncio
 import fcntl
 import hashlib
 import json
@@ -25,7 +24,7 @@ from tests.agent_image.plain import NO_TLS
 from tests.support.agent.preloaded import Preloaded
 from tests.support.http_server import serve_app
 from tests.support.machine import ceiling
-from tests.support.waiting import within
+from tests.support.waiting import await_until
 
 from fleetwright_a2a.http.timeouts import TimeoutProtocol
 from fleetwright_agent.app import create_app
@@ -219,9 +218,14 @@ class Door:
 
     async def until(self, task_id: str, state: str) -> dict[str, Any]:
         """Wait until the task is in that state, and return it."""
-        async with within("the task is in the state"):
-            while (task := await self.get(task_id))["status"]["state"] != state:  # noqa: ASYNC110 - it asks from outside
-                await asyncio.sleep(0.01)
+        task: dict[str, Any] = {}
+
+        async def is_in_state() -> bool:
+            nonlocal task
+            task = await self.get(task_id)
+            return task["status"]["state"] == state
+
+        await await_until(is_in_state, f"task {task_id} is {state}", shown=lambda: task)
         return task
 
 

@@ -4,13 +4,12 @@ import asyncio
 import itertools
 import json
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
 import pytest
 from tests.support.agent.reports import read_answer
-from tests.support.waiting import within
+from tests.support.waiting import await_until
 
 from fleetwright_a2a.extensions import CONTEXT_FORK
 
@@ -175,12 +174,16 @@ async def test_full_memory_refuses_new_tasks_and_resumes_waiting_ones(agent, sta
         assert states(waiting) == "input-required"
         ballast.parent.mkdir(exist_ok=True)
         ballast.write_bytes(b"x" * 17 * 1024 * 1024)
-        error = await until(lambda: refused(guest), lambda found: found is not None)
+        error = await await_until(lambda: refused(guest), "the full memory refuses a task", pause=0.05)
         assert (error["code"], "memory.maxBytes" in error["message"]) == (-32603, True)
         assert await guest.metric("memory_full") == 1
         assert states(await guest.say("no", taskId=waiting["id"])) == "completed"
         ballast.unlink()
-        assert await until(lambda: refused(guest), lambda found: found is None) is None
+
+        async def is_accepted() -> bool:
+            return await refused(guest) is None
+
+        await await_until(is_accepted, "the agent accepts a task again", pause=0.05)
 
 
 async def test_retention_deletes_idle_conversations(agent, mounted):
@@ -189,7 +192,9 @@ async def test_retention_deletes_idle_conversations(agent, mounted):
         await guest.say("My boat is blue", contextId="c1")
     await asyncio.sleep(1.1)
     async with agent(memory={"conversationRetentionSeconds": 1}) as guest:
-        await until(lambda: guest.metric('conversations_forgotten_total{reason="idle"}'), lambda count: count == 1)
+        metric = 'conversations_forgotten_total{reason="idle"}'
+        await await_until(lambda: guest.metric(metric), "the idle conversation is deleted", pause=0.05)
+        assert await guest.metric(metric) == 1
         assert "blue" not in read_answer(await guest.say("What colour is my boat?", contextId="c1"))
 
 
@@ -198,13 +203,6 @@ async def refused(guest: Any) -> dict[str, Any] | None:
     message = {"messageId": f"full-{next(_count)}", "role": "ROLE_USER", "parts": [{"text": "Hello"}]}
     found: dict[str, Any] = await guest.call("SendMessage", {"message": message})
     return found.get("error")
-
-
-async def until(look: Callable[[], Any], fits: Callable[[Any], bool]) -> Any:
-    async with within("the memory has the expected content"):
-        while not fits(found := await look()):  # noqa: ASYNC110 - it looks from outside
-            await asyncio.sleep(0.05)
-    return found
 
 
 def folder_of(mounted: Any, name: str) -> list[Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 from a2a.types.a2a_pb2 import Message, Role, Task, TaskState, TaskStatus
+from tests.support.waiting import await_until
 from tests.virtual_time import run
 
 from fleetwright_a2a.clock import Clock
@@ -55,7 +56,7 @@ class _Work:
         return (status_event(self._job.task_id, self._job.context_id, outcome.state, at_ns=1),)
 
 
-async def _until_ready(mounted: Any, seconds: dict[str, tuple[str, float]]) -> float:
+async def _measure_time_until_ready(mounted: Any, seconds: dict[str, tuple[str, float]]) -> float:
     """Return the virtual time after which `/readyz` answers 200.
 
     Args: `seconds` maps each interrupted task to its conversation and to the time until the task is decided on.
@@ -76,8 +77,11 @@ async def _until_ready(mounted: Any, seconds: dict[str, tuple[str, float]]) -> f
     await app.start()
     try:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app.ops), base_url="http://agent") as http:
-            while (await http.get("/readyz", timeout=None)).status_code != 200:
-                pass
+
+            async def is_ready() -> bool:
+                return (await http.get("/readyz", timeout=None)).status_code == 200
+
+            await await_until(is_ready, "/readyz answers 200")
         return loop.time()
     finally:
         await app.drain()
@@ -96,4 +100,4 @@ async def _until_ready(mounted: Any, seconds: dict[str, tuple[str, float]]) -> f
 def test_readiness_waits_30_s_for_the_first_tasks(
     mounted: Any, tasks: dict[str, tuple[str, float]], wanted: float
 ) -> None:
-    assert run(_until_ready(mounted, tasks)) == pytest.approx(wanted, abs=1)
+    assert run(_measure_time_until_ready(mounted, tasks)) == pytest.approx(wanted, abs=1)

@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from tests.support.http_server import serve_app
-from tests.support.waiting import within
+from tests.support.waiting import await_until
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer
@@ -310,7 +310,7 @@ async def test_r6_sse_transport_works_and_its_end_fails_its_calls(tmp_path):
     process = subprocess.Popen(command)  # noqa: ASYNC220 - it is started in a moment
     try:
         async with connected(port, path="/sse", transport="SSE") as connection:
-            (tool,) = await _eventually(connection)
+            (tool,) = await await_until(lambda: _find_tools(connection), "the server lists its tools", pause=0.1)
             assert await tool.run(CALL) == "done"
             calling = asyncio.create_task(tool.run(CALL))
             while calls.read_text() != "add\nadd\n":  # noqa: ASYNC110 - it asks from outside
@@ -324,13 +324,12 @@ async def test_r6_sse_transport_works_and_its_end_fails_its_calls(tmp_path):
     assert calls.read_text() == "add\nadd\n"
 
 
-async def _eventually(connection):
-    async with within("the server lists its tools"):
-        while True:
-            try:
-                return await connection.tools()
-            except McpUnreachable:
-                await asyncio.sleep(0.1)
+async def _find_tools(connection):
+    """Return the tools of the server, or None while it does not listen yet."""
+    try:
+        return await connection.tools()
+    except McpUnreachable:
+        return None
 
 
 @pytest.mark.process

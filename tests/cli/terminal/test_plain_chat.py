@@ -61,7 +61,7 @@ class Lines:
     def type(self, text: str) -> None:
         os.write(self.write_end, text.encode())
 
-    async def until(self, seen: Callable[[], object], what: str = "the chat does what the test expects") -> None:
+    async def until(self, seen: Callable[[], object], what: str) -> None:
         await await_until(seen, what, shown=lambda: (self.out.getvalue(), self.actions.calls), pause=0.005)
 
     async def shows(self, wanted: str) -> None:
@@ -117,7 +117,7 @@ async def test_plain_chat_decides_only_the_approval_of_its_prompt():
         await found.shows("Another call waits now.")
         assert found.actions.calls == [("submit", "ask")]
         found.type("y\n")
-        await found.until(lambda: found.actions.calls[1:] == [("decide", "r", "y")])
+        await found.until(lambda: found.actions.calls[1:] == [("decide", "r", "y")], "the second call is approved")
 
 
 async def test_plain_chat_continues_after_a_key_without_effect():

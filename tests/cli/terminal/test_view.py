@@ -92,7 +92,7 @@ class Bench:
         top = ["".join(row[x].data for x in range(self.screen.columns)).rstrip() for row in self.screen.history.top]
         return "\n".join([*top, *(line.rstrip() for line in self.screen.display)])
 
-    async def until(self, seen: Callable[[], object], what: str = "the screen shows what the test expects") -> None:
+    async def until(self, seen: Callable[[], object], what: str) -> None:
         await await_until(seen, what, shown=lambda: self.text, pause=0.005)
 
     async def shows(self, wanted: str) -> None:
@@ -135,7 +135,7 @@ async def test_screen_keeps_inputs_until_the_agent_is_connected():
         found.keys.send_text("Early\r")
         await found.shows("The message is sent once")
         found.chat.connected(found.actions)
-        await found.until(lambda: found.actions.calls == [("submit", "Early")])
+        await found.until(lambda: found.actions.calls == [("submit", "Early")], "the early message is sent once")
 
 
 async def test_screen_moves_finished_blocks_to_the_scrollback():
@@ -198,7 +198,7 @@ async def test_approval_keys_count_only_in_an_empty_input(keys, wanted):
         await found.shows("[a] always: more refunds")
         found.seconds[0] += 0.31
         found.keys.send_text(keys)
-        await found.until(lambda: found.actions.calls == wanted)
+        await found.until(lambda: found.actions.calls == wanted, f"the chat acts: {wanted}")
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ async def test_digits_choose_among_several_approvals():
         await found.shows("? 2/2 Run payment?")
         found.seconds[0] += 0.31
         found.keys.send_text("n")
-        await found.until(lambda: found.actions.calls == [("decide", "r", "n")])
+        await found.until(lambda: found.actions.calls == [("decide", "r", "n")], "the second call is denied")
 
 
 async def test_approval_keys_decide_only_the_visible_call():
@@ -268,11 +268,11 @@ async def test_approval_keys_never_move_to_another_call():
         await found.shows("> y")
         assert found.actions.calls == []
         found.keys.send_text("\x7f")
-        await found.until(lambda: found.chat.buffer.text == "")
+        await found.until(lambda: found.chat.buffer.text == "", "the input is empty")
         await found.shows("? Run payment?")
         found.seconds[0] += 0.31
         found.keys.send_text("y")
-        await found.until(lambda: found.actions.calls == [("decide", "r", "y")])
+        await found.until(lambda: found.actions.calls == [("decide", "r", "y")], "the second call is approved")
 
 
 async def test_chosen_approval_stays_when_another_one_closes():
@@ -284,7 +284,7 @@ async def test_chosen_approval_stays_when_another_one_closes():
         found.actions.state = replace(found.actions.state, asks=(third, SECOND))
         found.chat.show(AskClosed(ASK, "expired"))
         found.keys.send_text("n")
-        await found.until(lambda: found.actions.calls == [("decide", "r", "n")])
+        await found.until(lambda: found.actions.calls == [("decide", "r", "n")], "the second call is denied")
 
 
 async def test_approval_behind_a_form_takes_no_keys():
@@ -303,11 +303,11 @@ async def test_approval_behind_a_form_takes_no_keys():
 async def test_ctrl_c_clears_then_cancels_then_leaves():
     async with bench() as found:
         found.keys.send_text("draft\x03")
-        await found.until(lambda: found.chat.buffer.text == "")
+        await found.until(lambda: found.chat.buffer.text == "", "the input is empty")
         working = {"t": TaskProgress(task_id="t", phase=TaskPhase.WORKING)}
         found.actions.state = replace(found.actions.state, tasks=working)
         found.keys.send_text("\x03")
-        await found.until(lambda: found.actions.calls == [("cancel",)])
+        await found.until(lambda: found.actions.calls == [("cancel",)], "the task is cancelled")
         found.actions.state = replace(found.actions.state, tasks={})
         found.keys.send_text("\x03")
         await found.shows("Press Ctrl-C again to leave.")
@@ -317,7 +317,7 @@ async def test_ctrl_c_clears_then_cancels_then_leaves():
         assert found.chat.app.is_running
         found.seconds[0] += 0.5
         found.keys.send_text("\x03")
-        await found.until(lambda: not found.chat.app.is_running)
+        await found.until(lambda: not found.chat.app.is_running, "the chat ends")
 
 
 @pytest.mark.parametrize(
@@ -358,16 +358,19 @@ async def test_keys_edit_the_input(tmp_path, keys, wanted):
         for part in re.split(r"(?<=\t)", keys):
             found.keys.send_text(part)
             if part.endswith("\t"):
-                await found.until(lambda: found.chat.buffer.text.strip().endswith(wanted.strip().split()[-1]))
-        await found.until(lambda: found.actions.calls == [("submit", wanted)])
+                word = wanted.strip().split()[-1]
+                await found.until(
+                    lambda word=word: found.chat.buffer.text.strip().endswith(word), f"the input ends with {word!r}"
+                )
+        await found.until(lambda: found.actions.calls == [("submit", wanted)], f"the chat submits {wanted!r}")
 
 
 async def test_vi_keys_edit_the_input():
     async with bench(vi=True) as found:
         found.keys.send_text("one two\x1b")
-        await found.until(lambda: found.chat.app.vi_state.input_mode.value == "vi-navigation")
+        await found.until(lambda: found.chat.app.vi_state.input_mode.value == "vi-navigation", "the keys navigate")
         found.keys.send_text("0dwi3 \r")
-        await found.until(lambda: found.actions.calls == [("submit", "3 two")])
+        await found.until(lambda: found.actions.calls == [("submit", "3 two")], "the chat submits the edited input")
 
 
 async def test_keys_are_shown_while_text_streams():
@@ -395,7 +398,7 @@ async def test_screen_writes_few_bytes_for_each_character(turns, columns):
             found.chat.show(TextAdded(f"t{turn}", f"Answer {turn}: " + "it is so. " * 20))
             found.chat.show(PhaseChanged(f"t{turn}", TaskPhase.COMPLETED))
         await found.shows("ready")
-        await found.until(lambda: not turns or f"Answer {turns - 1}" in found.text)
+        await found.until(lambda: not turns or f"Answer {turns - 1}" in found.text, "the last answer is on the screen")
         before = len(found.output.getvalue())
         streamed = words(300)
         for word in streamed:

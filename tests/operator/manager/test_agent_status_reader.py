@@ -42,14 +42,14 @@ class Pods:
         self.bodies: dict[str, bytes] = {}
         """The responses by address. All other addresses send a valid status."""
         self.silent: set[str] = set()
-        self.record_request: list[str] = []
+        self.asked: list[str] = []
         self.heard: list[tuple[str, object]] = []
         self.result = StatusResult(is_complete=True)
         self.now = 100.0
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         ip = request.host.partition(":")[0]
-        self.record_request.append(ip)
+        self.asked.append(ip)
         if ip in self.silent:
             await asyncio.sleep(60)
         body = self.bodies.get(ip, json.dumps(SAID).encode())
@@ -84,15 +84,15 @@ class Pods:
             await asyncio.gather(running, return_exceptions=True)
 
     async def until_asked(self, times: int) -> None:
-        await self.until(lambda: len(self.record_request) >= times)
+        await self.until(lambda: len(self.asked) >= times, f"the reader asks {times} times")
         await asyncio.sleep(0.05)  # time for an excess request
-        assert len(self.record_request) == times
+        assert len(self.asked) == times
 
-    async def until(self, look: Callable[[], object]) -> None:
+    async def until(self, condition: Callable[[], object], what: str) -> None:
         await await_until(
-            look,
-            "the reader does what the test expects",
-            shown=lambda: f"asked {len(self.record_request)}, heard {len(self.heard)}",
+            condition,
+            what,
+            shown=lambda: f"asked {len(self.asked)}, heard {len(self.heard)}",
         )
 
 
@@ -167,13 +167,13 @@ async def test_status_reader_reads_unready_pods_after_the_others(pods):
     lost = [f"127.0.1.{number}" for number in range(1, 65)]
     pods.there = [pod(ip, ip=ip) for ip in lost]
     async with pods.read(patience=1.5):
-        await pods.until(lambda: len(pods.heard) == 64)
+        await pods.until(lambda: len(pods.heard) == 64, "64 pods answer")
         pods.silent = set(lost)
         pods.there = [pod(ip, ip=ip, ready="False") for ip in lost]
-        await pods.until(lambda: len(pods.record_request) > 64)
+        await pods.until(lambda: len(pods.asked) > 64, "the reader asks an unready pod")
         pods.there = [*pods.there, pod("new")]
-        await pods.until(lambda: len(pods.heard) == 65)
-        assert len(pods.record_request) < 64 + 30
+        await pods.until(lambda: len(pods.heard) == 65, "the new pod answers")
+        assert len(pods.asked) < 64 + 30
 
 
 BODIES = [
@@ -270,16 +270,16 @@ async def test_status_reader_polls_new_pods_despite_silent_ones(pods):
     pods.silent = set(lost)
     pods.there = [pod(ip, ip=ip) for ip in lost]
     async with pods.read(patience=1.5):
-        await pods.until(lambda: pods.record_request)
+        await pods.until(lambda: pods.asked, "the reader asks a pod")
         pods.there = [*pods.there, pod("new", created="2026-03-01T12:00:01Z")]
-        await pods.until(lambda: pods.heard)
+        await pods.until(lambda: pods.heard, "the new pod answers")
         # A plain queue would read the new pod last. It is read as soon as one of the others times out.
-        assert len(pods.record_request) < 30
-        await pods.until(lambda: len(pods.record_request) >= 65)
+        assert len(pods.asked) < 30
+        await pods.until(lambda: len(pods.asked) >= 65, "the reader has asked every pod")
         pods.now += 80
-        await pods.until(lambda: len(pods.heard) == 2)
+        await pods.until(lambda: len(pods.heard) == 2, "the new pod answers again")
         # Pods that answered are read before those that did not.
-        assert len(pods.record_request) < 65 + 30
+        assert len(pods.asked) < 65 + 30
     assert pods.heard == [("new", SAID)] * 2
 
 
@@ -287,6 +287,6 @@ async def test_status_reader_ends_if_cancelled_during_a_timeout(pods):
     pods.silent = {"127.0.0.1"}
     pods.there = [pod()]
     async with within("the reader ends"), pods.read(patience=0.2):
-        await pods.until(lambda: pods.record_request)
+        await pods.until(lambda: pods.asked, "the reader asks a pod")
         await asyncio.sleep(0)
         time.sleep(0.3)  # noqa: ASYNC251 - the loop must see both at once

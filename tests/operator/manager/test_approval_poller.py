@@ -115,10 +115,10 @@ class Polls:
             await asyncio.gather(running, return_exceptions=True)
             await client.close()
 
-    async def until(self, look: Callable[[], object]) -> None:
+    async def until(self, condition: Callable[[], object], what: str) -> None:
         await await_until(
-            look,
-            "the poller does what the test expects",
+            condition,
+            what,
             shown=lambda: f"{len(self.lists)} lists, {len(self.agent.polls)} polls, {self.agent.refused} refusals",
         )
 
@@ -130,14 +130,14 @@ async def polls() -> Polls:
 
 async def test_poller_holds_one_poll_and_hears_a_change_at_once(polls):
     async with polls.run():
-        await polls.until(lambda: len(polls.agent.polls) == 2)
+        await polls.until(lambda: len(polls.agent.polls) == 2, "the agent is polled twice")
         assert polls.agent.polls == [{"wait": "25"}, {"after": "1", "wait": "25"}]
         await asyncio.sleep(0.3)
         assert len(polls.agent.polls) == 2
         loop = asyncio.get_running_loop()
         asked = loop.time()
         await polls.agent.ask({"ask": "a"})
-        await polls.until(lambda: len(polls.lists) == 2)
+        await polls.until(lambda: len(polls.lists) == 2, "the poller hears a second list")
         assert loop.time() - asked < 20  # The poll itself would end after 25 s.
         assert polls.lists[1] == ("agent-pod-127.0.0.1", {"version": "2", "open": [{"ask": "a"}]})
 
@@ -145,20 +145,21 @@ async def test_poller_holds_one_poll_and_hears_a_change_at_once(polls):
 async def test_poller_polls_each_agent_with_few_connections(polls):
     polls.pods = [pod(f"127.0.0.{number}") for number in range(1, 5)]
     async with polls.run(connections=2):
-        await polls.until(lambda: {name for name, _ in polls.lists} == {f"agent-pod-127.0.0.{n}" for n in range(1, 5)})
-        await polls.until(lambda: any(query["wait"] == "4" for query in polls.agent.polls))
+        names = {f"agent-pod-127.0.0.{number}" for number in range(1, 5)}
+        await polls.until(lambda: {name for name, _ in polls.lists} == names, "the poller hears every agent")
+        await polls.until(lambda: any(query["wait"] == "4" for query in polls.agent.polls), "a poll lasts 4 s")
 
 
 async def test_poller_stops_with_its_pod_and_starts_with_the_next(polls):
     async with polls.run():
-        await polls.until(lambda: len(polls.agent.polls) == 2)
+        await polls.until(lambda: len(polls.agent.polls) == 2, "the agent is polled twice")
         polls.pods = []
         await asyncio.sleep(0.5)
         await polls.agent.ask({"ask": "a"})
         await asyncio.sleep(0.2)
         assert len(polls.lists) == 1
         polls.pods = [pod("127.0.0.9")]
-        await polls.until(lambda: len(polls.lists) == 2)
+        await polls.until(lambda: len(polls.lists) == 2, "the poller hears a second list")
         assert polls.lists[1][0] == "agent-pod-127.0.0.9"
 
 
@@ -166,7 +167,7 @@ async def test_poller_retries_with_the_previous_key(polls):
     """A new card key may not have reached the agent yet."""
     polls.tokens = ["next", "current"]
     async with polls.run() as client:
-        await polls.until(lambda: polls.lists)
+        await polls.until(lambda: polls.lists, "the poller hears a list")
         assert polls.agent.refused
         outcome = await client.deliver(pod(), polls.tokens, "a/b c", {"task": "t"})
     assert outcome.answer is DeliveryAnswer.ACCEPTED
@@ -190,29 +191,29 @@ BAD = [
 async def test_poller_backs_off_from_an_agent_that_misbehaves(polls, reply):
     polls.agent.reply = reply
     async with polls.run() as client:
-        await polls.until(lambda: polls.agent.polls)
+        await polls.until(lambda: polls.agent.polls, "the agent is polled")
         await asyncio.sleep(0.3)
         assert (len(polls.agent.polls), polls.lists) == (1, [])
         outcome = await client.deliver(pod(), polls.tokens, "a", {})
         assert outcome.answer is DeliveryAnswer.NONE
         polls.agent.reply = None
-        await polls.until(lambda: polls.lists)
+        await polls.until(lambda: polls.lists, "the poller hears a list")
 
 
 async def test_poller_tells_that_an_image_has_no_route(polls):
     polls.agent.reply = _slow(b'{"version": "1", "open": []}', 404)
     async with polls.run():
-        await polls.until(lambda: polls.lists)
+        await polls.until(lambda: polls.lists, "the poller hears a list")
         await asyncio.sleep(0.3)
         assert (len(polls.agent.polls), polls.lists) == (1, [("agent-pod-127.0.0.1", NOT_SERVED)])
         polls.agent.reply = None
-        await polls.until(lambda: len(polls.lists) > 1)
+        await polls.until(lambda: len(polls.lists) > 1, "the poller hears a second list")
 
 
 async def test_poller_backs_off_from_an_unusable_list(polls):
     polls.unusable = True
     async with polls.run():
-        await polls.until(lambda: polls.lists)
+        await polls.until(lambda: polls.lists, "the poller hears a list")
         await asyncio.sleep(0.3)
         assert len(polls.agent.polls) == 1
 
@@ -224,7 +225,7 @@ async def test_poller_slows_down_for_a_list_that_always_changes(polls):
         loop = asyncio.get_running_loop()
         began = loop.time()
         await asyncio.sleep(1.0)
-        await polls.until(lambda: len(polls.agent.polls) >= 2)
+        await polls.until(lambda: len(polls.agent.polls) >= 2, "the agent is polled twice")
         assert len(polls.agent.polls) <= 6 * (loop.time() - began)
 
 
