@@ -13,7 +13,16 @@ from e2e.cluster import binaries
 from e2e.cluster.kubeconfig import write as write_kubeconfig
 from e2e.cluster.progress import SILENT
 from tests.support.controlplane.administrator import LONG_SECONDS, POLICY_KINDS, Refusal
-from tests.support.operator.statuses import DANGLING, FRESH, KINDS, behind, healthy, judged, stopped, waits_for
+from tests.support.operator.statuses import (
+    KINDS,
+    NEW_OBJECT,
+    OBJECT_WITHOUT_ITS_SECRET,
+    healthy_object,
+    object_with_failure,
+    object_with_status,
+    waiting_object,
+    with_unobserved_generation,
+)
 from tests.support.waiting import wait_until
 
 from fleetwright_api.violation import Violation
@@ -92,29 +101,33 @@ def test_new_object_status_has_observed_generation_minus_one(admin, space, kubec
     assert admin.apply(body, dry=True)["status"] == {"observedGeneration": -1}
 
 
-INVALID = judged(accepted=[Violation("InvalidSkill", "x")])
+INVALID = object_with_status(accepted=[Violation("InvalidSkill", "x")])
 FLUX_VERDICTS = [
-    pytest.param(KINDS, FRESH, "InProgress", id="made a moment ago"),
-    pytest.param(KINDS, behind(INVALID), "InProgress", id="mended a moment ago"),
-    pytest.param(KINDS, healthy(), "Current", id="ready"),
+    pytest.param(KINDS, NEW_OBJECT, "InProgress", id="made a moment ago"),
+    pytest.param(KINDS, with_unobserved_generation(INVALID), "InProgress", id="mended a moment ago"),
+    pytest.param(KINDS, healthy_object(), "Current", id="ready"),
     pytest.param(KINDS, INVALID, "Failed", id="a wrong spec"),
-    pytest.param(KINDS, stopped("Rejected"), "Failed", id="a child that cannot be"),
-    pytest.param(KINDS, stopped("Conflict"), "Failed", id="somebody else's child"),
-    pytest.param(KINDS, DANGLING, "InProgress", id="a reference that dangles, and may be on its way"),
-    pytest.param(["Agent"], stopped("PreflightFailed"), "Failed", id="a revision that cannot start"),
-    pytest.param(["Agent"], waits_for(False, "Suspended"), "Current", id="suspended"),
-    pytest.param(["Agent"], waits_for(True, "Asleep"), "Current", id="asleep"),
-    pytest.param(["Agent"], waits_for(False, "RollingOut"), "InProgress", id="waking, as at any start of a pod"),
+    pytest.param(KINDS, object_with_failure("Rejected"), "Failed", id="a child that cannot be"),
+    pytest.param(KINDS, object_with_failure("Conflict"), "Failed", id="somebody else's child"),
+    pytest.param(KINDS, OBJECT_WITHOUT_ITS_SECRET, "InProgress", id="a reference that dangles, and may be on its way"),
+    pytest.param(["Agent"], object_with_failure("PreflightFailed"), "Failed", id="a revision that cannot start"),
+    pytest.param(["Agent"], waiting_object(False, "Suspended"), "Current", id="suspended"),
+    pytest.param(["Agent"], waiting_object(True, "Asleep"), "Current", id="asleep"),
+    pytest.param(["Agent"], waiting_object(False, "RollingOut"), "InProgress", id="waking, as at any start of a pod"),
     pytest.param(
         ["Skill"],
-        judged(resolved=[Violation("SourcePending", "x")], rolls_out=False),
+        object_with_status(resolved=[Violation("SourcePending", "x")], rolls_out=False),
         "InProgress",
         id="a source that is being looked at",
     ),
-    pytest.param(["McpServer"], waits_for(None, "NotObserved"), "InProgress", id="tools that nobody has looked at"),
-    pytest.param(["McpServer"], waits_for(False, "Unreachable"), "InProgress", id="a server that may come up"),
-    pytest.param(["McpServer"], waits_for(False, "ToolsChanged"), "Failed", id="tools that are not the pinned ones"),
-    pytest.param(["McpServer"], waits_for(False, "TooManyTools"), "Failed", id="more tools than are kept"),
+    pytest.param(
+        ["McpServer"], waiting_object(None, "NotObserved"), "InProgress", id="tools that nobody has looked at"
+    ),
+    pytest.param(["McpServer"], waiting_object(False, "Unreachable"), "InProgress", id="a server that may come up"),
+    pytest.param(
+        ["McpServer"], waiting_object(False, "ToolsChanged"), "Failed", id="tools that are not the pinned ones"
+    ),
+    pytest.param(["McpServer"], waiting_object(False, "TooManyTools"), "Failed", id="more tools than are kept"),
 ]
 
 

@@ -15,15 +15,15 @@ import yaml
 from lupa.lua51 import LuaRuntime
 from tests.support.operator.reasons import find_reasons
 from tests.support.operator.statuses import (
-    DANGLING,
-    FRESH,
     KINDS,
-    behind,
-    deleting,
-    healthy,
-    judged,
-    stopped,
-    waits_for,
+    NEW_OBJECT,
+    OBJECT_WITHOUT_ITS_SECRET,
+    healthy_object,
+    object_with_failure,
+    object_with_status,
+    waiting_object,
+    with_deletion_timestamp,
+    with_unobserved_generation,
 )
 
 from fleetwright_api.violation import Violation
@@ -60,40 +60,62 @@ def kstatus(body: Mapping[str, Any]) -> str:
 
 
 STAGES = [
-    pytest.param(FRESH, "Progressing", "InProgress", id="made a moment ago"),
-    pytest.param(healthy(), "Healthy", "Current", id="ready"),
-    pytest.param(judged(resolved=(), written="x", rolls_out=False), "Healthy", "Current", id="ready without pods"),
-    pytest.param(behind(healthy()), "Progressing", "InProgress", id="ready, and changed a moment ago"),
-    pytest.param(deleting(healthy()), "Progressing", "Terminating", id="being deleted"),
-    pytest.param(deleting(DANGLING), "Progressing", "Terminating", id="being deleted while something is wrong"),
-    pytest.param(judged(accepted=[Violation("ModelLimits", "x")]), "Degraded", "InProgress", id="a wrong spec"),
-    pytest.param(DANGLING, "Degraded", "InProgress", id="a reference that dangles"),
-    pytest.param(behind(DANGLING), "Progressing", "InProgress", id="mended a moment ago"),
+    pytest.param(NEW_OBJECT, "Progressing", "InProgress", id="made a moment ago"),
+    pytest.param(healthy_object(), "Healthy", "Current", id="ready"),
     pytest.param(
-        judged(resolved=[Violation("SkillPending", "x")]), "Progressing", "InProgress", id="a Skill that is being read"
+        object_with_status(resolved=(), written="x", rolls_out=False), "Healthy", "Current", id="ready without pods"
     ),
     pytest.param(
-        judged(resolved=[Violation("SourcePending", "x")], rolls_out=False),
+        with_unobserved_generation(healthy_object()), "Progressing", "InProgress", id="ready, and changed a moment ago"
+    ),
+    pytest.param(with_deletion_timestamp(healthy_object()), "Progressing", "Terminating", id="being deleted"),
+    pytest.param(
+        with_deletion_timestamp(OBJECT_WITHOUT_ITS_SECRET),
+        "Progressing",
+        "Terminating",
+        id="being deleted while something is wrong",
+    ),
+    pytest.param(
+        object_with_status(accepted=[Violation("ModelLimits", "x")]), "Degraded", "InProgress", id="a wrong spec"
+    ),
+    pytest.param(OBJECT_WITHOUT_ITS_SECRET, "Degraded", "InProgress", id="a reference that dangles"),
+    pytest.param(
+        with_unobserved_generation(OBJECT_WITHOUT_ITS_SECRET), "Progressing", "InProgress", id="mended a moment ago"
+    ),
+    pytest.param(
+        object_with_status(resolved=[Violation("SkillPending", "x")]),
+        "Progressing",
+        "InProgress",
+        id="a Skill that is being read",
+    ),
+    pytest.param(
+        object_with_status(resolved=[Violation("SourcePending", "x")], rolls_out=False),
         "Progressing",
         "InProgress",
         id="a Skill whose source is being looked at",
     ),
     pytest.param(
-        judged(resolved=[Violation("SkillNotReady", "x")]), "Degraded", "InProgress", id="a Skill that cannot be used"
+        object_with_status(resolved=[Violation("SkillNotReady", "x")]),
+        "Degraded",
+        "InProgress",
+        id="a Skill that cannot be used",
     ),
-    pytest.param(stopped("Forbidden"), "Degraded", "InProgress", id="a write that is refused"),
-    pytest.param(stopped("Conflict"), "Degraded", "InProgress", id="somebody else's child"),
-    pytest.param(stopped("Preflight"), "Progressing", "InProgress", id="a revision that is being tried"),
-    pytest.param(stopped("PreflightFailed"), "Degraded", "InProgress", id="a revision that cannot start"),
-    pytest.param(waits_for(False, "RollingOut"), "Progressing", "InProgress", id="a pod that starts"),
-    pytest.param(waits_for(None, "NotObserved"), "Progressing", "InProgress", id="nobody has looked"),
-    pytest.param(waits_for(False, "CrashLoop"), "Degraded", "InProgress", id="a pod that ends again and again"),
-    pytest.param(waits_for(False, "Suspending"), "Progressing", "InProgress", id="on its way to rest"),
-    pytest.param(waits_for(False, "Suspended"), "Suspended", "InProgress", id="suspended"),
-    pytest.param(waits_for(True, "Asleep"), "Healthy", "Current", id="asleep"),
-    pytest.param(waits_for(False, "EventLoopStalled"), "Degraded", "InProgress", id="its event loop is blocked"),
+    pytest.param(object_with_failure("Forbidden"), "Degraded", "InProgress", id="a write that is refused"),
+    pytest.param(object_with_failure("Conflict"), "Degraded", "InProgress", id="somebody else's child"),
+    pytest.param(object_with_failure("Preflight"), "Progressing", "InProgress", id="a revision that is being tried"),
+    pytest.param(object_with_failure("PreflightFailed"), "Degraded", "InProgress", id="a revision that cannot start"),
+    pytest.param(waiting_object(False, "RollingOut"), "Progressing", "InProgress", id="a pod that starts"),
+    pytest.param(waiting_object(None, "NotObserved"), "Progressing", "InProgress", id="nobody has looked"),
+    pytest.param(waiting_object(False, "CrashLoop"), "Degraded", "InProgress", id="a pod that ends again and again"),
+    pytest.param(waiting_object(False, "Suspending"), "Progressing", "InProgress", id="on its way to rest"),
+    pytest.param(waiting_object(False, "Suspended"), "Suspended", "InProgress", id="suspended"),
+    pytest.param(waiting_object(True, "Asleep"), "Healthy", "Current", id="asleep"),
+    pytest.param(waiting_object(False, "EventLoopStalled"), "Degraded", "InProgress", id="its event loop is blocked"),
     pytest.param(
-        healthy(degraded=Violation("ToolsMissing", "no tool x")), "Healthy", "Current", id="it serves and lacks a tool"
+        healthy_object(degraded=Violation("ToolsMissing", "no tool x")),
+        "Healthy",
+        "Current",
+        id="it serves and lacks a tool",
     ),
 ]
 
@@ -104,18 +126,18 @@ def test_argo_and_kstatus_read_each_stage(body, in_argo, in_flux):
 
 
 def test_argo_verdict_reports_the_missing_part():
-    said = argo_verdict(healthy(degraded=Violation("ToolsMissing", "no tool x")))
+    said = argo_verdict(healthy_object(degraded=Violation("ToolsMissing", "no tool x")))
     assert said["message"] == "Degraded: no tool x"
-    assert argo_verdict(DANGLING)["message"] == "SecretNotFound: no key"
+    assert argo_verdict(OBJECT_WITHOUT_ITS_SECRET)["message"] == "SecretNotFound: no key"
 
 
 def test_kstatus_of_a_new_object_needs_the_default_status():
     """The CRDs set a default status, because kstatus reports an object without conditions as current."""
-    assert kstatus({**FRESH, "status": {}}) == "Current"
+    assert kstatus({**NEW_OBJECT, "status": {}}) == "Current"
     for path in (ROOT / "crds").glob("*.yaml"):
         (version,) = yaml.safe_load(path.read_text())["spec"]["versions"]
         status = version["schema"]["openAPIV3Schema"]["properties"]["status"]
-        assert {**FRESH, "status": status["default"]} == FRESH
+        assert {**NEW_OBJECT, "status": status["default"]} == NEW_OBJECT
 
 
 def test_argo_health_reasons_exist_in_the_source():

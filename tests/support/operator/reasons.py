@@ -66,18 +66,18 @@ def _texts(value: ast.expr, module: str) -> Iterator[str]:
         case ast.JoinedStr(values=[ast.FormattedValue(), ast.Constant(value=str(rest))]):
             yield from (f"{kind}{rest}" for kind in REFERRED)
         case ast.Name(id=name):
-            own = list(_assigned(name, module))
-            for text in own or [text for other in _modules() for text in _assigned(name, other)]:
+            own = list(_assigned_texts(name, module))
+            for text in own or [text for other in _modules() for text in _assigned_texts(name, other)]:
                 yield text
         case ast.Attribute(attr="reason") | ast.Subscript(slice=ast.Constant(value="reason")):
             return
         case ast.Attribute(value=ast.Name(id=other), attr=name):
             for path in (path for path in _modules() if path.endswith(f"/{other}.py")):
-                yield from _assigned(name, path)
+                yield from _assigned_texts(name, path)
         case _:
             pytest.fail(f"{module}: {ast.unparse(value)} may be a reason, and this test does not see which")
 
 
-def _assigned(name: str, module: str) -> Iterator[str]:
+def _assigned_texts(name: str, module: str) -> Iterator[str]:
     for value in _assignments(module).get(name, ()):
         yield from _texts(value, module)
