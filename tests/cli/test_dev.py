@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.support.cli.dev_run import run_fleetwright, running_dev
+from tests.support.cli.dev_run import run_dev, run_fleetwright
 from tests.support.machine import ceiling
 from tests.support.waiting import wait_until
 
@@ -212,7 +212,7 @@ def quickstart(process_ring: None, tmp_path_factory):
     shutil.copytree(QUICKSTART, root / "fleet")
     (root / "fleet/tools.yaml").write_text(STDIO_SERVER)
     place = {"state": root / "state", "log": root / "output"}
-    with running_dev(root / "fleet", **place, environment=_environ(), as_command=True) as run:
+    with run_dev(root / "fleet", **place, environment=_environ(), as_command=True) as run:
         yield run
 
 
@@ -481,7 +481,7 @@ def test_declared_hosts_are_contacted_only_with_the_flag(tmp_path, canary, conta
     (tmp_path / "fleet.yaml").write_text(f"{agent}---\n{HEAD_OF_TOOLS}spec: {{remote: {{url: '{url}/mcp'}}}}\n")
     flag = ["--contact-declared-hosts"] if contacts else []
     place = {"state": tmp_path / "state", "log": tmp_path / "output"}
-    with running_dev(tmp_path, *flag, **place, environment=_environ()) as run:
+    with run_dev(tmp_path, *flag, **place, environment=_environ()) as run:
         said = run.say("desk", "Hello")
         assert "[completed;" in said.stdout, said.stderr + run.output()
     assert (canary.connections > 0) is contacts

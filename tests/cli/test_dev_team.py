@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 import yaml
-from tests.support.cli.dev_run import DevRun, running_dev
+from tests.support.cli.dev_run import DevRun, run_dev
 from tests.support.machine import ceiling
 
 from fleetwright_cli.dev.gateway.local_cluster import LocalCluster
@@ -55,7 +55,7 @@ def team(process_ring: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     kept = [text for text in documents if yaml.safe_load(text)["metadata"]["name"] in {"lead", "writer"}]
     (root / "fleet/agents.yaml").write_text("\n---\n".join(kept))
     environ = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
-    with running_dev(root / "fleet", state=root / "state", log=root / "output", environment=environ) as run:
+    with run_dev(root / "fleet", state=root / "state", log=root / "output", environment=environ) as run:
         yield run
 
 

@@ -10,7 +10,7 @@ import pytest
 from e2e.cluster.kubeconfig import write as write_kubeconfig
 from tests.cli.terminal.fleet import environment
 from tests.controlplane.conftest import Admin, Space
-from tests.support.cli.learning_agent import LearningAgent, learned
+from tests.support.cli.learning_agent import LearningAgent, build_learned_skill
 from tests.support.controlplane.gateway import token_of
 from tests.support.http_server import serve_in_thread
 from tests.support.machine import ceiling
@@ -22,7 +22,7 @@ SKILL = "book-table"
 
 @pytest.fixture
 def desk(process_ring: None) -> Iterator[LearningAgent]:
-    agent = LearningAgent([learned(SKILL)])
+    agent = LearningAgent([build_learned_skill(SKILL)])
     with serve_in_thread(agent.app()) as port:
         agent.port = port
         yield agent
@@ -83,7 +83,7 @@ def test_promotion_creates_and_updates_a_skill(promote, space, desk):
     again = space.get("Skill", SKILL)
     assert (again["metadata"]["generation"], again["spec"]) == (1, first["spec"])
 
-    desk.skills = [learned(SKILL, description="Books a table for two")]
+    desk.skills = [build_learned_skill(SKILL, description="Books a table for two")]
     refused = promote("author")
     assert (refused.returncode, "--yes replaces it" in refused.stderr) == (1, True), refused.stderr
     assert promote("author", "--yes").returncode == 0

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from tests.cli.terminal.fleet import environment
 from tests.support.cli.dev_run import run_fleetwright
-from tests.support.cli.learning_agent import LearningAgent, learned
+from tests.support.cli.learning_agent import LearningAgent, build_learned_skill
 from tests.support.http_server import serve_in_thread
 
 from fleetwright_api.skill_document import read_skill
@@ -26,7 +26,9 @@ pytestmark = pytest.mark.process
 
 @pytest.fixture
 def desk() -> Iterator[LearningAgent]:
-    agent = LearningAgent([learned("book-table"), learned("sweep"), learned("sweep", "client:other")])
+    agent = LearningAgent(
+        [build_learned_skill("book-table"), build_learned_skill("sweep"), build_learned_skill("sweep", "client:other")]
+    )
     with serve_in_thread(agent.app()) as port:
         agent.port = port
         yield agent
@@ -114,7 +116,7 @@ def test_promoted_skill_is_a_valid_skill_object(skills) -> None:
     ],
 )
 def test_manifest_of_a_skill_keeps_its_name(changes) -> None:
-    manifest = skill_manifest(learned("sweep", **changes), name=None, namespace="team")
+    manifest = skill_manifest(build_learned_skill("sweep", **changes), name=None, namespace="team")
     content = read_skill("sweep", manifest["spec"]["source"]["inline"]["files"])
     assert (content.name, manifest["metadata"]) == ("sweep", {"name": "sweep", "namespace": "team"})
 

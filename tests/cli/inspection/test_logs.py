@@ -11,7 +11,7 @@ import pytest
 import yaml
 from tests.cli.kubectl import with_kubectl
 from tests.cli.terminal.fleet import Fleet
-from tests.support.cli.dev_run import run_fleetwright, started_fleetwright
+from tests.support.cli.dev_run import run_fleetwright, start_fleetwright
 
 from fleetwright_cli.inspection.log_lines import AgentLogLine, TaskTrail, parse_line
 from fleetwright_cli.inspection.log_reading import ClusterLogs
@@ -96,7 +96,7 @@ def test_logs_follows_all_agents(fleet: Fleet, cluster: Path) -> None:
     (cluster / "desk-1.follow").write_text("")
     (cluster / "clerk-1.follow").write_text("".join(f"{json.dumps(line.fields)}\n" for line in (RESTS, later)))
     words = ("logs", "-n", "team", ROOT, "--follow")
-    with started_fleetwright(*words, environment=with_kubectl(fleet, cluster)) as (process, output):
+    with start_fleetwright(*words, environment=with_kubectl(fleet, cluster)) as (process, output):
         shown = [output.readline() for _ in range(5)]
         process.send_signal(signal.SIGINT)
         assert process.wait() == 0

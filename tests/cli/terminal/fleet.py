@@ -12,7 +12,7 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
-from tests.support.cli.dev_run import run_fleetwright, running_dev
+from tests.support.cli.dev_run import run_dev, run_fleetwright
 from tests.support.http_server import serve_in_thread
 
 from fleetwright_cli.offline.answers import newest_said, text_of
@@ -137,5 +137,5 @@ def running_fleet(root: Path) -> Iterator[Fleet]:
             OPENAI_MODEL="gpt-4o",
             PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         )
-        with running_dev(folder, state=state, log=root / "dev.log", environment=environ):
+        with run_dev(folder, state=state, log=root / "dev.log", environment=environ):
             yield Fleet(state, home, model)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cli.kubectl import with_kubectl
 from tests.cli.terminal.fleet import Fleet
-from tests.support.cli.dev_run import assert_running, run_fleetwright, started_fleetwright
+from tests.support.cli.dev_run import assert_running, run_fleetwright, start_fleetwright
 from tests.support.machine import ceiling
 from tests.support.waiting import wait_until
 
@@ -31,7 +31,7 @@ def test_run_opens_another_tunnel_after_its_end(fleet: Fleet, kubectl: Path) -> 
     gate, streamed = threading.Event(), threading.Event()
     fleet.model.scripts["[tunnel]"] = ["One. ", streamed.set, lambda: gate.wait(ceiling()), "Two."]
     words = ("run", "desk", "-n", "team", "--output-format", "json", "[tunnel]")
-    with started_fleetwright(*words, environment=with_kubectl(fleet, kubectl)) as (process, output):
+    with start_fleetwright(*words, environment=with_kubectl(fleet, kubectl)) as (process, output):
         assert streamed.wait(ceiling())
         first = int((kubectl / "tunnel").read_text())
         os.kill(first, 9)

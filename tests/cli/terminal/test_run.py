@@ -8,7 +8,7 @@ import threading
 import pytest
 from tests.cli.terminal.cut_proxy import cut_proxy
 from tests.cli.terminal.fleet import Fleet, environment
-from tests.support.cli.dev_run import assert_running, run_fleetwright, started_fleetwright
+from tests.support.cli.dev_run import assert_running, run_fleetwright, start_fleetwright
 from tests.support.machine import ceiling
 from tests.support.waiting import wait_until
 
@@ -127,7 +127,7 @@ def test_run_cancels_the_task_after_its_timeout(fleet: Fleet) -> None:
 def test_run_cancels_the_task_at_an_interrupt(fleet: Fleet) -> None:
     words = ("run", "--state", str(fleet.state), "desk", "--output-format", "stream-json")
     talk = "Talk. [[long:400]] [[pause:0.1]]"
-    with started_fleetwright(*words, talk, environment=environment(fleet.home)) as (process, output):
+    with start_fleetwright(*words, talk, environment=environment(fleet.home)) as (process, output):
         next(line for line in output if json.loads(line)["type"] == "text")
         process.send_signal(signal.SIGINT)
         rest = output.read()
@@ -143,7 +143,7 @@ def test_run_resumes_a_stream_after_a_lost_connection(fleet: Fleet, tmp_path) ->
     fleet.model.scripts["[gate]"] = ["One two three. ", streamed.set, lambda: gate.wait(ceiling()), "Four five six."]
     with cut_proxy(fleet.address["url"]) as proxy:
         words = ("run", "--url", proxy.url, *token_and_format, "[gate]")
-        with started_fleetwright(*words, environment=environment(fleet.home)) as (process, output):
+        with start_fleetwright(*words, environment=environment(fleet.home)) as (process, output):
             read = [next(line for line in output if json.loads(line)["type"] == "text")]
             assert streamed.wait(ceiling())
             proxy.closed = True

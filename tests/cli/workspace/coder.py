@@ -13,7 +13,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from tests.cli.terminal.fleet import environment
-from tests.support.cli.dev_run import running_dev
+from tests.support.cli.dev_run import run_dev
 from tests.support.http_server import serve_in_thread
 
 from fleetwright_cli.terminal.transport.dev_fleet import default_state
@@ -94,5 +94,5 @@ def coding_fleet(root: Path, checkout: Path, model: ScriptedCoder, *, edits: str
         )
         words = ("--workspace", f"coder={checkout}", "--unsafe-workspace")
         state = default_state(fleet, environ)
-        with running_dev(fleet, *words, state=state, log=root / "dev.log", environment=environ):
+        with run_dev(fleet, *words, state=state, log=root / "dev.log", environment=environ):
             yield environ

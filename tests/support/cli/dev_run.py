@@ -40,7 +40,7 @@ def run_fleetwright(
 
 
 @contextmanager
-def started_fleetwright(*words: str, environment: Mapping[str, str]) -> Iterator[tuple[ForkedProgram, TextIO]]:
+def start_fleetwright(*words: str, environment: Mapping[str, str]) -> Iterator[tuple[ForkedProgram, TextIO]]:
     """Start `fleetwright` with these words, and yield it with its standard output. Kill it if it runs at the end."""
     reader, writer = os.pipe()
     with open(reader, encoding="utf-8") as output:  # noqa: PTH123 - a descriptor
@@ -85,7 +85,7 @@ class DevRun:
 
 
 @contextmanager
-def running_dev(
+def run_dev(
     folder: Path,
     *options: str,
     state: Path,

@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 
-def learned(name: str, owner: str = "client:shop", **changes: Any) -> dict[str, Any]:
+def build_learned_skill(name: str, owner: str = "client:shop", **changes: Any) -> dict[str, Any]:
     return {
         "owner": owner,
         "name": name,
