@@ -36,7 +36,7 @@ from e2e.control_plane.sessions import reap
 from tests.rings.catalogue import CONTROL_PLANE_PROGRAMS
 from tests.support.controlplane.administrator import OPERATOR_ACCOUNT, PATHS, Admin, Refusal, Space
 from tests.support.controlplane.approvals import approval, client, policy  # noqa: F401 - fixtures
-from tests.support.controlplane.gateway import account_token, gated, gateway  # noqa: F401 - fixtures
+from tests.support.controlplane.gateway import account_token, gateway, operator_with_gateway  # noqa: F401 - fixtures
 from tests.support.machine import ceiling
 from tests.support.waiting import wait_until
 
@@ -170,7 +170,7 @@ class Kubelet:
     def _newest(self, owner: str, label: str) -> str | None:
         pods = [
             pod
-            for pod in self.space.all("Pod")
+            for pod in self.space.list_objects("Pod")
             if pod["metadata"]["labels"].get(label) == owner
             and "deletionTimestamp" not in pod["metadata"]
             # The operator deletes a probe that has ended, but only after it has read its result.
@@ -250,7 +250,7 @@ class Operator:
         lines = [line for line in self._get("/metrics").splitlines() if line and not line.startswith("#")]
         return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
 
-    def settled(self, *, events: bool = False) -> dict[str, float]:
+    def wait_for_settled_writes(self, *, events: bool = False) -> dict[str, float]:
         """Return the counts of writes once they have not changed for a while.
 
         On a busy machine, a reconcile may pause for longer than half a second between two writes. The operator delays

@@ -64,7 +64,7 @@ class AnsweringNode:
 
     def _run(self) -> None:
         while not self._stopping.wait(0.1):
-            for pod in self._space.all("Pod"):
+            for pod in self._space.list_objects("Pod"):
                 agent = pod["metadata"]["labels"].get("fleetwright.dev/agent")
                 if agent and pod["metadata"]["uid"] not in self.pods[agent]:
                     self.pods[agent].add(pod["metadata"]["uid"])

@@ -51,10 +51,10 @@ def test_pod_template_patch_is_applied_once_and_removed_again(space, operator, w
     pod = pod_of(space)
     assert pod["nodeSelector"] == {"pool": "agents"}
     assert [container["name"] for container in pod["containers"]] == ["agent", "side"]
-    space.eventually(space.alone, "what former tests left is gone", promised=LONG_SECONDS)
-    settled = operator.settled()
+    space.eventually(space.has_no_deleted_namespaces, "what former tests left is gone", promised=LONG_SECONDS)
+    settled = operator.wait_for_settled_writes()
     version = space.get("Deployment", "poet")["metadata"]["resourceVersion"]
-    assert operator.settled() == settled, "nothing is written twice"
+    assert operator.wait_for_settled_writes() == settled, "nothing is written twice"
     assert space.get("Deployment", "poet")["metadata"]["resourceVersion"] == version
 
     space.agent("poet")
@@ -90,7 +90,7 @@ def test_pod_template_host_network_is_refused_and_pod_unchanged(space, operator)
 def test_pod_template_null_annotations_are_not_accepted(space, operator):
     space.agent("poet", podTemplate={"metadata": {"annotations": None}})
     space.wait("Agent", "poet", "Accepted", "False", says="spec.podTemplate.metadata.annotations is null")
-    assert space.all("Deployment") == []
+    assert space.list_objects("Deployment") == []
     space.agent("poet")
     space.wait("Agent", "poet", "Programmed", "True")
 
@@ -98,7 +98,7 @@ def test_pod_template_null_annotations_are_not_accepted(space, operator):
 def test_pod_template_rejected_by_kubernetes_is_not_retried(space, operator):
     space.agent("poet", podTemplate={"spec": {"tolerations": [{"kee": "gpu"}]}})
     space.wait("Agent", "poet", "Programmed", "False", says="Deployment 'poet' was rejected by the API server")
-    operator.settled()
+    operator.wait_for_settled_writes()
     space.agent("poet")
     space.wait("Agent", "poet", "Programmed", "True")
 

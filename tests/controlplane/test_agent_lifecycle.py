@@ -111,7 +111,9 @@ def test_quickstart_reasons_are_one_word_without_warnings(space, kubelet, operat
         shown=list_reasons,
     )
     time.sleep(WARNING_SECONDS + 1)
-    ours = [event for event in space.all("Event") if event["source"].get("component") == "fleetwright-operator"]
+    ours = [
+        event for event in space.list_objects("Event") if event["source"].get("component") == "fleetwright-operator"
+    ]
     assert [event["message"] for event in ours if event["type"] != "Normal"] == []
     assert {event["reason"] for event in ours} == {"Ready"}
 
@@ -126,12 +128,14 @@ def test_failing_revision_leaves_the_old_deployment_in_place(space, kubelet, ope
     kubelet.prove("poet", code=2, says="fleetwright-agent: the runtime cannot be built: ImportError\n")
     space.wait("Agent", "poet", "Programmed", "False", says="cannot start: the runtime cannot be built: ImportError")
     assert space.get("Deployment", "poet")["spec"] == serving
-    pod = next(pod for pod in space.all("Pod") if "-probe-" in pod["metadata"]["name"])
+    pod = next(pod for pod in space.list_objects("Pod") if "-probe-" in pod["metadata"]["name"])
     assert pod["spec"]["restartPolicy"] == "Never"
 
     space.agent("poet")
     space.wait("Agent", "poet", "Ready", "True")
-    space.eventually(lambda: "-probe-" not in str([pod["metadata"]["name"] for pod in space.all("Pod")]), "it is gone")
+    space.eventually(
+        lambda: "-probe-" not in str([pod["metadata"]["name"] for pod in space.list_objects("Pod")]), "it is gone"
+    )
     assert space.get("Deployment", "poet")["spec"] == serving
 
 
@@ -147,7 +151,7 @@ def test_sidecar_runs_in_the_preflight_and_ends_with_it(space, kubelet, operator
     space.agent("poet", podTemplate=template, resources=resources)
     kubelet.prove("poet", code=137)
     space.wait("Agent", "poet", "Programmed", "False", says="cannot start: the container ended with exit code 137")
-    (pod,) = [pod for pod in space.all("Pod") if "-probe-" in pod["metadata"]["name"]]
+    (pod,) = [pod for pod in space.list_objects("Pod") if "-probe-" in pod["metadata"]["name"]]
     (sidecar,) = pod["spec"]["initContainers"]
     assert (sidecar["name"], sidecar["restartPolicy"]) == ("shipper", "Always")
     assert pod["metadata"]["labels"].items() >= labels.items()
@@ -190,7 +194,7 @@ def test_revision_config_maps_keep_the_last_three(space, operator):
     wanted = {f"poet-{revision}" for revision in revisions[-3:]}
 
     def kept() -> bool:
-        names = {body["metadata"]["name"] for body in space.all("ConfigMap")}
+        names = {body["metadata"]["name"] for body in space.list_objects("ConfigMap")}
         return {name for name in names if name.startswith("poet-")} == {*wanted, "poet-card"}
 
     space.eventually(kept, f"only {wanted} are left")
@@ -205,9 +209,9 @@ def test_deleted_agent_keeps_its_volume_for_a_new_agent(space, operator):
 
     def gone() -> bool:
         kinds = ("Deployment", "NetworkPolicy", "Secret", "Service", "Pod")
-        left = [body for kind in kinds for body in space.all(kind)]
-        maps = [body["metadata"]["name"] for body in space.all("ConfigMap")]
-        accounts = [body["metadata"]["name"] for body in space.all("ServiceAccount")]
+        left = [body for kind in kinds for body in space.list_objects(kind)]
+        maps = [body["metadata"]["name"] for body in space.list_objects("ConfigMap")]
+        accounts = [body["metadata"]["name"] for body in space.list_objects("ServiceAccount")]
         return not left and maps == ["kube-root-ca.crt"] and accounts == ["default"]
 
     space.eventually(gone, "nothing but the volume is left", promised=LONG_SECONDS)
@@ -227,7 +231,9 @@ def test_volume_without_retain_is_deleted_with_its_agent(space, operator):
 
 def _claims_in_use(space) -> list[dict]:
     # The controller of this finalizer does not run here. A volume in deletion counts as deleted.
-    return [claim for claim in space.all("PersistentVolumeClaim") if "deletionTimestamp" not in claim["metadata"]]
+    return [
+        claim for claim in space.list_objects("PersistentVolumeClaim") if "deletionTimestamp" not in claim["metadata"]
+    ]
 
 
 @pytest.mark.parametrize("source", ["inline", "configMap"])

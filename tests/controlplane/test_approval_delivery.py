@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from tests.support.controlplane.administrator import PATHS
-from tests.support.controlplane.approvals import decide, user
+from tests.support.controlplane.approvals import account_username, decide
 
 ADDRESS = "127.0.77.1"
 PORT = 7870
@@ -135,7 +135,7 @@ def clerk(operator, policy, client, space, kubelet, runtime) -> Any:
 
 def approvals(space: Any) -> dict[str, dict[str, Any]]:
     """Return the Approvals by the id of their question."""
-    return {body["spec"]["request"]["ask"]: body for body in space.all("Approval")}
+    return {body["spec"]["request"]["ask"]: body for body in space.list_objects("Approval")}
 
 
 def phase(space: Any, ask: str) -> str:
@@ -155,19 +155,21 @@ def test_question_becomes_an_object_and_its_decision_is_delivered_once(clerk, sp
     runtime.ask("a-1")
     body = wait_for(space, "a-1", "Pending")
     assert body["metadata"]["ownerReferences"][0]["name"] == "clerk"
-    assert body["spec"]["request"]["forbiddenDeciders"] == [user(space, "clerk")]
+    assert body["spec"]["request"]["forbiddenDeciders"] == [account_username(space, "clerk")]
     space.eventually(lambda: "Escalated" in _types(approvals(space)["a-1"]), "it is escalated")
-    told = space.eventually(lambda: [e for e in space.all("Event") if e["reason"] == "ApprovalEscalated"], "an Event")
+    told = space.eventually(
+        lambda: [e for e in space.list_objects("Event") if e["reason"] == "ApprovalEscalated"], "an Event"
+    )
     assert [event["involvedObject"]["name"] for event in told] == ["lead"]
 
-    decide(clerk("alice"), path_of(space, body), user(space, "alice"), "Denied", reason="no")
+    decide(clerk("alice"), path_of(space, body), account_username(space, "alice"), "Denied", reason="no")
     done = space.eventually(
         lambda: approvals(space)["a-1"] if "delivered" in approvals(space)["a-1"]["status"] else None, "it is delivered"
     )
     assert (done["status"]["phase"], _types(done)) == ("Denied", ["Decided", "Delivered"])
     assert runtime.deliveries == [
         ("a-1", {
-            "task": "task-of-a-1", "decision": "Denied", "decidedBy": user(space, "alice"), "reason": "no",
+            "task": "task-of-a-1", "decision": "Denied", "decidedBy": account_username(space, "alice"), "reason": "no",
             "argumentsDigest": DIGEST,
         })
     ]  # fmt: skip
@@ -181,10 +183,10 @@ def _types(body: dict[str, Any]) -> list[str]:
 def test_refused_edit_returns_to_the_person_who_decides_again(clerk, space, runtime):
     runtime.ask("a-2")
     path = path_of(space, wait_for(space, "a-2", "Pending"))
-    decide(clerk("alice"), path, user(space, "alice"), arguments={"name": "bad"})
+    decide(clerk("alice"), path, account_username(space, "alice"), arguments={"name": "bad"})
     space.eventually(lambda: "no such skill" in json.dumps(approvals(space)["a-2"]["status"]), "the error is told")
     space.eventually(lambda: "decision" not in approvals(space)["a-2"]["spec"], "the decision is removed")
-    decide(clerk("bob"), path, user(space, "bob"), arguments={"name": "good"})
+    decide(clerk("bob"), path, account_username(space, "bob"), arguments={"name": "good"})
     wait_for(space, "a-2", "Approved")
     space.eventually(lambda: "a-2" in runtime.decisions, "the agent has the decision")
     assert runtime.decisions["a-2"]["arguments"] == {"name": "good"}
@@ -205,14 +207,14 @@ def test_killed_operator_delivers_each_decision_exactly_once(clerk, space, runti
     assert operator.stop(signal.SIGKILL) != 0
     runtime.ask("b-3")
     for body in bodies[:2]:
-        decide(clerk("alice"), path_of(space, body), user(space, "alice"))
+        decide(clerk("alice"), path_of(space, body), account_username(space, "alice"))
     operator.start(wait=False)
     operator.wait_until_leading()
     for ask, wanted in (("b-0", "Approved"), ("b-1", "Approved"), ("b-2", "Pending"), ("b-3", "Pending")):
         wait_for(space, ask, wanted)
     space.eventually(lambda: all("delivered" in approvals(space)[f"b-{n}"]["status"] for n in range(2)), "delivered")
     assert sorted(ask for ask, _ in runtime.deliveries) == ["b-0", "b-1"]
-    names = [body["metadata"]["name"] for body in space.all("Approval")]
+    names = [body["metadata"]["name"] for body in space.list_objects("Approval")]
     assert len(names) == len(set(names)) == 4
     uids = {body["metadata"]["uid"] for body in bodies}
-    assert uids <= {body["metadata"]["uid"] for body in space.all("Approval")}
+    assert uids <= {body["metadata"]["uid"] for body in space.list_objects("Approval")}

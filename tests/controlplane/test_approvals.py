@@ -3,19 +3,23 @@
 import pytest
 from e2e.cluster.deploy import SYSTEM
 from tests.support.controlplane.administrator import LONG_SECONDS, OPERATOR_ACCOUNT, PATHS, Refusal
-from tests.support.controlplane.approvals import MERGE, decide, manifest, may_read, user
+from tests.support.controlplane.approvals import MERGE, account_username, decide, manifest, may_read
 
 
 def test_person_with_edit_decides_with_a_merge_patch(approval, client, space, admin):
-    found = decide(client("alice"), approval, user(space, "alice"), reason="fine", arguments={"order": 8})
+    found = decide(client("alice"), approval, account_username(space, "alice"), reason="fine", arguments={"order": 8})
     assert found["spec"]["decision"] == "Approved"
     (row,) = (
         dict(zip([column["name"] for column in table["columnDefinitions"]], table["rows"][0]["cells"], strict=True))
         for table in [admin.request("GET", approval, accept="application/json;as=Table;v=v1;g=meta.k8s.io")]
     )
-    assert (row["Agent"], row["Tool"], row["Decided-By"]) == ("clerk", "orders__refund", user(space, "alice"))
+    assert (row["Agent"], row["Tool"], row["Decided-By"]) == (
+        "clerk",
+        "orders__refund",
+        account_username(space, "alice"),
+    )
     # The same decision again changes nothing.
-    again = decide(client("alice"), approval, user(space, "alice"), reason="fine", arguments={"order": 8})
+    again = decide(client("alice"), approval, account_username(space, "alice"), reason="fine", arguments={"order": 8})
     assert again["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
 
 
@@ -31,10 +35,16 @@ def test_person_with_edit_decides_with_a_merge_patch(approval, client, space, ad
     ],
 )
 def test_decision_is_made_once_and_names_the_first_decider(approval, client, space, patch):
-    decide(client("alice"), approval, user(space, "alice"), reason="fine", arguments={"order": 8, "deep": {"x": 2}})
+    decide(
+        client("alice"),
+        approval,
+        account_username(space, "alice"),
+        reason="fine",
+        arguments={"order": 8, "deep": {"x": 2}},
+    )
     for name in ("alice", "bob"):
-        whole = {**patch, "decidedBy": user(space, "bob")} if patch.get("decidedBy") == "bob" else patch
-        with pytest.raises(Refusal, match=f"{user(space, 'alice')} has already decided Approved"):
+        whole = {**patch, "decidedBy": account_username(space, "bob")} if patch.get("decidedBy") == "bob" else patch
+        with pytest.raises(Refusal, match=f"{account_username(space, 'alice')} has already decided Approved"):
             client(name).request("PATCH", approval, {"spec": whole}, MERGE)
 
 
@@ -42,23 +52,25 @@ def test_decision_is_made_once_and_names_the_first_decider(approval, client, spa
     "patch", [{"decision": "Denied"}, {"decision": None, "decidedBy": None}], ids=["other", "none"]
 )
 def test_refusal_has_the_time_of_the_first_decision(approval, client, space, patch):
-    decide(client("alice"), approval, user(space, "alice"))
+    decide(client("alice"), approval, account_username(space, "alice"))
     status = {"decided": "2026-03-01T12:34:56Z"}
     client("operator").request("PATCH", f"{approval}/status", {"status": status}, MERGE)
-    with pytest.raises(Refusal, match=f"{user(space, 'alice')} has already decided Approved at 2026-03-01T12:34:56Z"):
+    with pytest.raises(
+        Refusal, match=f"{account_username(space, 'alice')} has already decided Approved at 2026-03-01T12:34:56Z"
+    ):
         client("bob").request("PATCH", approval, {"spec": patch}, MERGE)
 
 
 def test_decider_must_be_the_user_of_the_request(approval, client, space):
-    with pytest.raises(Refusal, match=f"must be your own username: {user(space, 'alice')}"):
-        decide(client("alice"), approval, user(space, "bob"))
+    with pytest.raises(Refusal, match=f"must be your own username: {account_username(space, 'alice')}"):
+        decide(client("alice"), approval, account_username(space, "bob"))
 
 
 def test_agent_of_the_chain_may_not_decide_whatever_rbac_grants(approval, client, space):
     with pytest.raises(Refusal, match="forbiddenDeciders names you"):
-        decide(client("clerk"), approval, user(space, "clerk"))
+        decide(client("clerk"), approval, account_username(space, "clerk"))
     with pytest.raises(Refusal, match="must be your own username"):
-        decide(client("clerk"), approval, user(space, "alice"))
+        decide(client("clerk"), approval, account_username(space, "alice"))
 
 
 KEPT = "fleetwright.dev/kept"
@@ -101,7 +113,7 @@ def test_person_may_decide_with_kubectl_apply(approval, client, space):
     """`kubectl apply` stores what it has sent in an annotation. The installation allows one annotation of a webhook."""
     client("operator").request("PATCH", approval, {"metadata": {"annotations": {KEPT: "old"}}}, MERGE)
     applied = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "example.com/changed-by": "alice"}
-    decision = {"decision": "Denied", "decidedBy": user(space, "alice")}
+    decision = {"decision": "Denied", "decidedBy": account_username(space, "alice")}
     found = client("alice").request("PATCH", approval, {"metadata": {"annotations": applied}, "spec": decision}, MERGE)
     assert found["metadata"]["annotations"] == {KEPT: "old", **applied}
     left = client("alice").request("PATCH", approval, {"metadata": {"annotations": dict.fromkeys(applied)}}, MERGE)
@@ -126,7 +138,7 @@ def test_role_view_reads_but_does_not_decide(approval, client, space):
     viewer = client("viewer")
     space.eventually(lambda: may_read(viewer, approval), "the role view includes approvals")
     with pytest.raises(Refusal, match="cannot patch"):
-        decide(viewer, approval, user(space, "viewer"))
+        decide(viewer, approval, account_username(space, "viewer"))
 
 
 def test_operator_may_not_decide_but_may_remove_a_decision(approval, client, space):
@@ -136,18 +148,20 @@ def test_operator_may_not_decide_but_may_remove_a_decision(approval, client, spa
     body = manifest(space, "clerk-2", decision="Approved", decidedBy="x")
     with pytest.raises(Refusal, match="created without a decision"):
         operator.request("POST", PATHS["Approval"].format(space.name), body)
-    decide(client("alice"), approval, user(space, "alice"), reason="fine", arguments={"order": 8})
+    decide(client("alice"), approval, account_username(space, "alice"), reason="fine", arguments={"order": 8})
     removed = dict.fromkeys(("decision", "decidedBy", "reason", "arguments"))
     left = operator.request("PATCH", approval, {"spec": removed}, MERGE)
     assert set(left["spec"]) == {"request"}
-    assert decide(client("bob"), approval, user(space, "bob"), "Denied")["spec"]["decidedBy"] == user(space, "bob")
+    assert decide(client("bob"), approval, account_username(space, "bob"), "Denied")["spec"][
+        "decidedBy"
+    ] == account_username(space, "bob")
 
 
 def test_closed_approval_cannot_be_decided(approval, client, space):
     status = {"phase": "Withdrawn", "closed": "2026-03-01T12:00:00Z"}
     client("operator").request("PATCH", f"{approval}/status", {"status": status}, MERGE)
     with pytest.raises(Refusal, match="This Approval is Withdrawn"):
-        decide(client("alice"), approval, user(space, "alice"))
+        decide(client("alice"), approval, account_username(space, "alice"))
 
 
 def test_arguments_that_are_hidden_cannot_be_edited(policy, client, space):
@@ -158,8 +172,8 @@ def test_arguments_that_are_hidden_cannot_be_edited(policy, client, space):
     client("operator").request("PATCH", path + query, body, "application/apply-patch+yaml")
     space.eventually(lambda: may_read(client("alice"), path), "the role edit includes approvals")
     with pytest.raises(Refusal, match="the arguments of this call cannot be edited"):
-        decide(client("alice"), path, user(space, "alice"), arguments={"order": 8})
-    assert decide(client("alice"), path, user(space, "alice"))["spec"]["decision"] == "Approved"
+        decide(client("alice"), path, account_username(space, "alice"), arguments={"order": 8})
+    assert decide(client("alice"), path, account_username(space, "alice"))["spec"]["decision"] == "Approved"
 
 
 def test_approvals_are_deleted_with_their_agent_and_namespace(approval, client, space, admin):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from e2e.cluster.kubeconfig import write as write_kubeconfig
 from tests.controlplane.conftest import Refusal
-from tests.support.controlplane.approvals import user
+from tests.support.controlplane.approvals import account_username
 from tests.support.controlplane.gateway import token_of
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -40,7 +40,7 @@ def test_person_lists_and_approves_with_other_arguments(approval, program, space
     assert found["spec"]["request"]["tool"] == "orders__refund"
     done = program("alice", "approve", "clerk-1", "--reason", "half", "--arguments", "-", stdin='{"order": 8}')
     assert done.returncode == 0, done.stderr
-    assert f"clerk-1: Approved by {user(space, 'alice')}" in done.stdout
+    assert f"clerk-1: Approved by {account_username(space, 'alice')}" in done.stdout
     spec = admin.request("GET", approval)["spec"]
     assert (spec["decision"], spec["reason"], spec["arguments"]) == ("Approved", "half", {"order": 8})
 
@@ -55,10 +55,10 @@ def test_nulls_in_edited_arguments_reach_the_object(approval, program, space, ad
     # The same decision changes nothing. The API server refuses the JSON Patch of another decision.
     assert program("alice", *words, stdin=json.dumps(arguments)).returncode == 0
     assert admin.request("GET", approval)["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
-    fields = {"decision": "Denied", "decidedBy": user(space, "bob"), "reason": "no"}
+    fields = {"decision": "Denied", "decidedBy": account_username(space, "bob"), "reason": "no"}
     for changes in (fields, {"arguments": {"order": 8}}):
         patch = [{"op": "add", "path": f"/spec/{name}", "value": value} for name, value in changes.items()]
-        with pytest.raises(Refusal, match=f"{user(space, 'alice')} has already decided Approved"):
+        with pytest.raises(Refusal, match=f"{account_username(space, 'alice')} has already decided Approved"):
             admin.request("PATCH", approval, patch, "application/json-patch+json")
 
 
@@ -67,7 +67,7 @@ def test_second_person_learns_who_decided_and_when(approval, program, space):
     assert program("alice", "deny", "clerk-1", "--reason", "no", program=plugin).returncode == 0
     again = program("bob", "approve", "clerk-1")
     assert again.returncode == 1
-    assert f"decided already: Denied by {user(space, 'alice')} at 20" in again.stderr
+    assert f"decided already: Denied by {account_username(space, 'alice')} at 20" in again.stderr
 
 
 def test_refusals_are_explained_with_a_remedy(approval, program, space):
@@ -93,4 +93,4 @@ def test_watch_prints_a_decision_of_another_person(approval, program, space, con
         assert program("bob", "deny", "clerk-1", "--reason", "no").returncode == 0
         line = watching.stdout.readline()
         watching.kill()
-    assert user(space, "bob") in line
+    assert account_username(space, "bob") in line

@@ -24,13 +24,13 @@ def test_restart_and_reapply_change_no_resource_version(space, kubelet, operator
     space.wait("Agent", "poet", "Ready", "True")
     space.wait("Agent", "helper", "Ready", "True")
     space.wait("McpServer", "tools", "Ready", "True")
-    space.eventually(space.alone, "nobody else is left", promised=LONG_SECONDS)
-    operator.settled()
+    space.eventually(space.has_no_deleted_namespaces, "nobody else is left", promised=LONG_SECONDS)
+    operator.wait_for_settled_writes()
     before = space.versions()
 
     space.agent("poet", peers=[{"name": "helper"}], mcpServers=[{"name": "tools"}])
     operator.restart()
-    assert operator.settled(events=True) == {}, "a restart causes no write"
+    assert operator.wait_for_settled_writes(events=True) == {}, "a restart causes no write"
     assert space.versions() == before
 
 
@@ -60,7 +60,7 @@ EDITS = [
 def test_edited_child_is_restored(space, operator, kind, patch):
     space.agent("poet")
     space.wait("Agent", "poet", "Programmed", "True")
-    operator.settled()
+    operator.wait_for_settled_writes()
     whole = space.get(kind, "poet")
     space.admin.merge(kind, space.name, "poet", patch)
 
@@ -84,7 +84,7 @@ def test_stripped_labels_are_restored_on_every_kind_of_child(space, operator, ki
     space.agent("helper", memory=goes)
     space.agent("poet", peers=[{"name": "helper"}], memory=goes)
     space.wait("Agent", "poet", "Programmed", "True")
-    operator.settled()
+    operator.wait_for_settled_writes()
     before = {child["metadata"]["name"]: _state(child) for child in _ours(space, kind)}
     assert before
     for name in before:
@@ -101,7 +101,7 @@ def test_retained_volume_without_labels_is_a_named_conflict(space, operator):
     """O8: a retained volume has no owner reference. Without its labels its agent is unknown."""
     space.agent("poet")
     space.wait("Agent", "poet", "Programmed", "True")
-    operator.settled()
+    operator.wait_for_settled_writes()
     space.admin.merge("PersistentVolumeClaim", space.name, "poet-memory", {"metadata": {"labels": {MANAGED_BY: None}}})
     space.wait("Agent", "poet", "Conflict", "True", says="PersistentVolumeClaim 'poet-memory'")
     labels = {MANAGED_BY: "fleetwright"}
@@ -110,7 +110,11 @@ def test_retained_volume_without_labels_is_a_named_conflict(space, operator):
 
 
 def _ours(space, kind: str) -> list[dict]:
-    return [child for child in space.all(kind) if child["metadata"].get("labels", {}).get(MANAGED_BY) == "fleetwright"]
+    return [
+        child
+        for child in space.list_objects(kind)
+        if child["metadata"].get("labels", {}).get(MANAGED_BY) == "fleetwright"
+    ]
 
 
 @pytest.mark.parametrize("kind", ["Service", "Deployment", "NetworkPolicy", "ServiceAccount", "Secret", "ConfigMap"])
@@ -171,7 +175,9 @@ def test_remote_server_removes_the_children_of_its_workload(space, operator):
     space.wait("McpServer", "tools", "Programmed", "True")
     assert space.get("Deployment", "tools-mcp")
     space.apply({**SERVER, "spec": {"remote": {"url": "https://tools.example.com/mcp"}}})
-    space.eventually(lambda: not space.all("Deployment") and not space.all("Service"), "the children are gone")
+    space.eventually(
+        lambda: not space.list_objects("Deployment") and not space.list_objects("Service"), "the children are gone"
+    )
     assert space.wait("McpServer", "tools", "Programmed", "True")
     assert space.get("McpServer", "tools")["status"]["url"] == "https://tools.example.com/mcp"
 

@@ -34,7 +34,7 @@ def test_token_rotation_accepts_readers_of_every_token(space, operator, secret, 
     key = key.format(space.name)
     first = space.eventually(lambda: space.secret(secret).get(key), "there is a token")
     space.eventually(lambda: opens(space, callee, first), "it opens")
-    operator.settled()
+    operator.wait_for_settled_writes()
 
     ask(space, secret)
     reads = 0

@@ -83,7 +83,7 @@ def test_admission_policy_allows_the_gateway_to_wake_only(control_plane, account
     admin.merge("Agent", space.name, "callee", {"metadata": {"labels": {"team": "b"}}})
 
 
-def test_deleted_signing_keys_are_replaced_without_overlap(gated, space, admin):
+def test_deleted_signing_keys_are_replaced_without_overlap(operator_with_gateway, space, admin):
     """After a theft, the command of the guide deletes the Secret. The rights of the chart suffice to write another."""
     name = "gated-gateway-keys"
     where = f"/api/v1/namespaces/{SYSTEM}/secrets/{name}"

@@ -73,11 +73,11 @@ def test_kubectl_diff_is_empty_after_apply_and_reconcile(kubectl, fleet, space, 
     assert (difference.returncode, difference.stdout) == (0, "")
     assert kubectl("diff", *way, "-f", "-", given=fleet.replace("gpt-4.1", "gpt-4o")).returncode == 1
 
-    space.eventually(space.alone, "what former tests left is gone", promised=LONG_SECONDS)
-    written = operator.settled()
+    space.eventually(space.has_no_deleted_namespaces, "what former tests left is gone", promised=LONG_SECONDS)
+    written = operator.wait_for_settled_writes()
     before = space.get("Agent", "support")["metadata"]["generation"]
     assert kubectl("apply", *way, "-f", "-", given=fleet).returncode == 0
-    assert operator.settled() == written, "an apply without changes causes no write"
+    assert operator.wait_for_settled_writes() == written, "an apply without changes causes no write"
     assert space.get("Agent", "support")["metadata"]["generation"] == before
 
 

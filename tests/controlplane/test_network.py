@@ -107,7 +107,7 @@ def install_cilium(admin, refusal):
 
     def is_served():
         try:
-            admin.all("CiliumNetworkPolicy", "default")
+            admin.list_objects("CiliumNetworkPolicy", "default")
         except refusal:
             return False
         return True
@@ -151,9 +151,9 @@ def test_fqdn_policy_waits_for_the_cilium_api(space, alone, install_cilium):
         promised=LONG_SECONDS,
     )
     assert "watch lost" not in operator.log.read_text(), "a late API must not count as a lost watch"
-    space.eventually(space.alone, "what former tests left is gone", promised=LONG_SECONDS)
-    settled = operator.settled()
-    assert operator.settled() == settled, "nothing is written twice"
+    space.eventually(space.has_no_deleted_namespaces, "what former tests left is gone", promised=LONG_SECONDS)
+    settled = operator.wait_for_settled_writes()
+    assert operator.wait_for_settled_writes() == settled, "nothing is written twice"
     assert operator.stop() == 0
     assert not lacks_a_right(operator)
 
@@ -167,7 +167,7 @@ def test_fqdn_policy_is_removed_when_cilium_is_disabled(space, alone, install_ci
     assert first.stop() == 0
 
     second = alone("named", network={"cilium": True})
-    second.settled()
+    second.wait_for_settled_writes()
     assert space.get("CiliumNetworkPolicy", "poet")["metadata"]["resourceVersion"] == version, "no write at a restart"
     assert second.stop() == 0
 

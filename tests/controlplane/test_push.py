@@ -29,7 +29,7 @@ def test_push_opens_egress_to_allowed_hosts_and_rotates_keys(space, operator):
     ask(space, "poet-push")
     space.eventually(lambda: len(keys(space)) == 2, "another key is in front")
     assert keys(space)[1] == first
-    operator.settled()
+    operator.wait_for_settled_writes()
     assert len(keys(space)) == 2
 
     space.admin.merge("Agent", space.name, "poet", {"spec": {"a2a": {"push": {"enabled": False}}}})
@@ -41,6 +41,6 @@ def test_empty_a2a_section_creates_no_push_keys(space, operator):
     space.wait("Agent", "poet", "Programmed", "True")
     revision = space.get("Agent", "poet")["status"]["revision"]
     space.admin.merge("Agent", space.name, "poet", {"spec": {"a2a": {}}})
-    operator.settled()
+    operator.wait_for_settled_writes()
     assert space.get("Agent", "poet")["status"]["revision"] == revision
     assert not keys(space)

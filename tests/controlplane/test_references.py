@@ -71,11 +71,11 @@ def test_broken_reference_leaves_the_running_agent_unchanged(space, kubelet, ope
     space.agent("poet", model={**MODEL, "apiKeySecretRef": {"name": "key"}})
     kubelet.run("poet")
     space.wait("Agent", "poet", "Ready", "True")
-    before = space.written("Deployment", "poet")
+    before = space.get_operator_fields("Deployment", "poet")
     space.admin.delete("Secret", space.name, "key")
     space.wait("Agent", "poet", "ReferencesResolved", "False", says="Secret 'key'")
     assert "keeps serving" in space.condition("Agent", "poet", "Available")["message"]
-    assert space.written("Deployment", "poet") == before
+    assert space.get_operator_fields("Deployment", "poet") == before
 
 
 def test_peer_token_is_shared_and_removed_with_the_peer(space, kubelet, operator):
@@ -206,10 +206,10 @@ def test_blocked_agent_admits_a_new_caller_and_reports_it(space, operator):
         lambda: way in [way["from"] for way in space.get("Agent", "helper")["status"]["ingress"]], "it is told"
     )
     assert space.get("NetworkPolicy", "helper")["spec"] == ways_out
-    space.eventually(space.alone, "what former tests left is gone", promised=LONG_SECONDS)
-    space.eventually(space.alone, "what former tests left is gone", promised=LONG_SECONDS)
-    settled = operator.settled()
-    assert operator.settled() == settled, "nothing is written twice"
+    space.eventually(space.has_no_deleted_namespaces, "what former tests left is gone", promised=LONG_SECONDS)
+    space.eventually(space.has_no_deleted_namespaces, "what former tests left is gone", promised=LONG_SECONDS)
+    settled = operator.wait_for_settled_writes()
+    assert operator.wait_for_settled_writes() == settled, "nothing is written twice"
 
 
 def test_namespace_selector_allows_callers_by_label(space, other_space, operator):
@@ -274,7 +274,7 @@ def test_events_report_failure_recovery_and_repetitions(space, operator):
     """Events report what failed, its recovery, and the number of repetitions."""
 
     def told(reason: str) -> list[dict]:
-        events = [event for event in space.all("Event") if event["involvedObject"]["kind"] == "Agent"]
+        events = [event for event in space.list_objects("Event") if event["involvedObject"]["kind"] == "Agent"]
         return [event for event in events if event["reason"] == reason]
 
     for round_ in range(1, 4):

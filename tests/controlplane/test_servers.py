@@ -27,8 +27,8 @@ def report(whole: str = PIN, **digests: str) -> str:
 
 
 def no_probes(space) -> bool:
-    pods = [body for body in space.all("Pod") if body["metadata"]["labels"].get("fleetwright.dev/probe")]
-    policies = [body for body in space.all("NetworkPolicy") if "-probe-" in body["metadata"]["name"]]
+    pods = [body for body in space.list_objects("Pod") if body["metadata"]["labels"].get("fleetwright.dev/probe")]
+    policies = [body for body in space.list_objects("NetworkPolicy") if "-probe-" in body["metadata"]["name"]]
     return not pods and not policies
 
 
@@ -54,9 +54,9 @@ def test_mcp_server_pod_patch_is_applied_once_or_refused(space, operator):
     pod = before["spec"]["template"]["spec"]
     assert (pod["nodeSelector"], pod["imagePullSecrets"]) == ({"pool": "tools"}, pull)
     assert [container["name"] for container in pod["containers"]] == ["server", "side"]
-    space.eventually(space.alone, "what former tests left is gone", promised=LONG_SECONDS)
-    settled = operator.settled()
-    assert operator.settled() == settled, "nothing is written twice"
+    space.eventually(space.has_no_deleted_namespaces, "what former tests left is gone", promised=LONG_SECONDS)
+    settled = operator.wait_for_settled_writes()
+    assert operator.wait_for_settled_writes() == settled, "nothing is written twice"
     space.apply(server("tools", workload={"image": image, "podTemplate": {"spec": {"hostPID": True}}}))
     says = "spec.workload.podTemplate.spec.hostPID cannot be set"
     space.wait("McpServer", "tools", "Accepted", "False", says=says)
@@ -68,11 +68,11 @@ def test_restart_repeats_no_probe_and_writes_nothing(space, operator, kubelet):
     kubelet.probed("weather", says=report(forecast="sha256:1"))
     space.wait("McpServer", "weather", "Ready", "True")
     space.eventually(lambda: no_probes(space), "the probe is gone")
-    space.eventually(space.alone, "earlier tests are gone", promised=LONG_SECONDS)
-    operator.settled()
+    space.eventually(space.has_no_deleted_namespaces, "earlier tests are gone", promised=LONG_SECONDS)
+    operator.wait_for_settled_writes()
     before = space.versions()
     operator.restart()
-    operator.settled()
+    operator.wait_for_settled_writes()
     assert space.versions() == before
 
 

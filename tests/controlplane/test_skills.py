@@ -51,11 +51,11 @@ def test_deleted_skill_in_use_leaves_its_agents_serving(space, kubelet, snapshot
     mounted = next(volume["configMap"]["name"] for volume in volumes if volume["name"] == "skill-haiku")
     assert space.get("ConfigMap", mounted)["data"]["SKILL.md"] == DOCUMENT
 
-    before = space.written("Deployment", "poet")
+    before = space.get_operator_fields("Deployment", "poet")
     space.apply(SKILL)
     space.wait("Agent", "poet", "ReferencesResolved", "True")
     _owned_by(space, snapshot, ("Skill", "haiku"), ("Agent", "poet"))
-    assert space.written("Deployment", "poet") == before
+    assert space.get_operator_fields("Deployment", "poet") == before
 
 
 def test_skill_snapshot_is_pruned_when_no_agent_mounts_it(space, kubelet, snapshot):

@@ -26,8 +26,8 @@ def test_fleet_half_asleep_causes_no_write(space: Space, alone: Callable[..., Op
     operator.start()
     phases: dict[str, Any] = {name: "Asleep" if name in asleep else "Pending" for name in names}
     space.eventually(lambda: has_phases(space, phases), "half of them sleep", promised=LONG_SECONDS)
-    operator.settled()
+    operator.wait_for_settled_writes()
     before = space.versions()
     operator.restart()
-    assert operator.settled(events=True) == {}, "a restart reconciles every agent and causes no write"
+    assert operator.wait_for_settled_writes(events=True) == {}, "a restart reconciles every agent and causes no write"
     assert space.versions() == before

@@ -63,7 +63,7 @@ class SleepingFleet:
 
 
 @pytest.fixture
-def tokens(gated: Operator, space: Space) -> dict[str, str]:
+def tokens(operator_with_gateway: Operator, space: Space) -> dict[str, str]:
     """Put one agent for each case to sleep. Return the tokens of their clients by agent."""
     names = [*FAULTS, *DEATHS]
     with ThreadPoolExecutor(8) as pool:
@@ -71,14 +71,14 @@ def tokens(gated: Operator, space: Space) -> dict[str, str]:
     space.eventually(
         lambda: has_phases(space, dict.fromkeys(names, "Pending")), "all are written", promised=LONG_SECONDS
     )
-    gated.stop()
+    operator_with_gateway.stop()
     for name in names:
         put_to_sleep(space, name)
-    gated.start()
+    operator_with_gateway.start()
     space.eventually(
         lambda: has_phases(space, dict.fromkeys(names, "Asleep")), "all of them sleep", promised=LONG_SECONDS
     )
-    space.eventually(lambda: not space.all("Pod"), "no pod is left")
+    space.eventually(lambda: not space.list_objects("Pod"), "no pod is left")
     return {name: space.secret(f"{name}-client-default")["token"] for name in names}
 
 

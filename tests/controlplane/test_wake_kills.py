@@ -157,11 +157,11 @@ class Fleet:
 
 
 @pytest.fixture
-def fleet(gateway, gated, model, space, tmp_path: Path) -> Iterator[Fleet]:
+def fleet(gateway, operator_with_gateway, model, space, tmp_path: Path) -> Iterator[Fleet]:
     space.agent("callee", sleep={"afterIdle": "10s"})
     token = space.eventually(lambda: space.secret("callee-client-default").get("token"), "the client's token")
     node = WakingNode(space, "callee", tmp_path, model=model.url)
-    made = Fleet(space, node, gated, gateway, model, token)
+    made = Fleet(space, node, operator_with_gateway, gateway, model, token)
     try:
         made.sleeps()
         yield made

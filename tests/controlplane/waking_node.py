@@ -60,7 +60,9 @@ class WakingNode:
             raise
 
     def _look(self) -> None:
-        pods = [pod for pod in self._space.all("Pod") if pod["metadata"]["labels"].get("fleetwright.dev/agent")]
+        pods = [
+            pod for pod in self._space.list_objects("Pod") if pod["metadata"]["labels"].get("fleetwright.dev/agent")
+        ]
         running = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
         if self._uid and self._uid not in [pod["metadata"]["uid"] for pod in running]:
             self._end(signal.SIGTERM)

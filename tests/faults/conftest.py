@@ -146,10 +146,10 @@ class Stand:
             seen = shown() if shown else sorted(self.versions(space))
             raise NotInTimeError(f"not within {seconds:.0f} s: {what}; last seen: {str(seen)[-4000:]}")
 
-    async def programmed(self, space: str, *names: str, kind: str = "Agent") -> None:
+    async def wait_until_programmed(self, space: str, *names: str, kind: str = "Agent") -> None:
         await self._all_are("Programmed", space, names, kind=kind)
 
-    async def ready(self, space: str, *names: str) -> None:
+    async def wait_until_ready(self, space: str, *names: str) -> None:
         """Wait until these agents are ready, after which the operator has nothing left to write about them."""
         await self._all_are("Ready", space, names, kind="Agent")
 

@@ -39,7 +39,7 @@ async def test_o11_dangling_and_circular_references_settle(stand):
 
     await stand.until(space, all_told, "everything that leads nowhere is told of")
     assert "hermit" in stand.condition("Agent", space, "no-consent", "ReferencesResolved")["message"]
-    await stand.programmed(space, "b", "c")
+    await stand.wait_until_programmed(space, "b", "c")
     assert "'late'" in stand.condition("Agent", space, "a", "ReferencesResolved")["message"]
     await stand.quiet(space)
     passes, began = await operator.passes(), time.monotonic()
@@ -49,7 +49,7 @@ async def test_o11_dangling_and_circular_references_settle(stand):
     # Conditions that need a person are checked every two seconds in these tests.
     assert more <= ((time.monotonic() - began) / 2 + 1) * (len(LOST) + len(ring))
     await stand.agent(space, "late")
-    await stand.programmed(space, "a", "late")
+    await stand.wait_until_programmed(space, "a", "late")
 
 
 def _without_nothing(agent: dict) -> dict:
@@ -82,7 +82,7 @@ async def test_objects_of_maximum_size_are_programmed(stand, kind, name, spec, s
     operator = await stand.operator(space)
     before = operator.process.memory_mb()
     await stand.put(kind, space, name, spec)
-    await stand.programmed(space, name, kind=kind)
+    await stand.wait_until_programmed(space, name, kind=kind)
     assert operator.process.memory_mb() - before < 60
     assert await operator.passes(kind) <= 20
 
@@ -109,8 +109,8 @@ async def test_o12_objects_with_colliding_child_names_are_separated(stand):
     alike = [LONG[:-1] + last for last in "xy"]
     for name in alike:
         await stand.agent(space, name)
-    await stand.programmed(space, "a", *alike)
-    await stand.programmed(space, "tools", kind="McpServer")
+    await stand.wait_until_programmed(space, "a", *alike)
+    await stand.wait_until_programmed(space, "tools", kind="McpServer")
     for name in ("a-client", "tools-mcp"):
         await stand.agent(space, name)
 

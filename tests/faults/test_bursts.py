@@ -57,7 +57,7 @@ async def test_o15_skill_shared_by_30_agents_rolls_out_each_once(stand):
     await stand.client.apply(flows.skill("haiku", space, "Three lines."))
     names = [f"poet-{number:03}" for number in range(30)]
     await asyncio.gather(*(stand.agent(space, name, skills=[{"name": "haiku"}]) for name in names))
-    await stand.programmed(space, *names)
+    await stand.wait_until_programmed(space, *names)
     await stand.quiet(space)
     before = _generations(stand, space)
     written = operator.plan.writes[space].copy()
@@ -85,15 +85,15 @@ async def test_o18_failing_agent_in_a_burst_does_not_delay_the_others(stand):
     operator.plan.outage = lambda _, name: Fault.INTERNAL if name == "apply deployments/poison" else None
     names = [f"poet-{number:03}" for number in range(199)]
     await asyncio.gather(*(stand.agent(space, name) for name in ("poison", *names)))
-    await stand.programmed(space, *names)
+    await stand.wait_until_programmed(space, *names)
     await asyncio.gather(*(stand.agent(space, name, instructions="Help well.") for name in names))
-    await stand.programmed(space, *names)
+    await stand.wait_until_programmed(space, *names)
     await asyncio.gather(*(stand.client.delete("Agent", space, name) for name in names))
     await stand.until(space, lambda: _generations(stand, space).keys() <= {"poison"}, "all went")
     tries = operator.plan.writes[space]["apply deployments/poison"]
     assert tries >= 3, "it is retried"
     operator.plan.outage = lambda _namespace, _name: None
-    await stand.programmed(space, "poison")
+    await stand.wait_until_programmed(space, "poison")
     passes = await operator.passes()
     assert passes <= 40 * 200, "a bounded number of reconciles for each"
 

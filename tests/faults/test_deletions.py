@@ -23,7 +23,7 @@ async def test_agent_deleted_at_any_write_leaves_no_orphan(stand, again):
     spaces = [await stand.space() for _ in range(WRITES)]
     operator = await stand.operator(reference, *spaces)
     await stand.agent(reference)
-    await stand.programmed(reference, "poet")
+    await stand.wait_until_programmed(reference, "poet")
     await stand.quiet(reference)
     due = dict(zip(spaces, range(1, WRITES + 1), strict=True))
     counts = dict.fromkeys(spaces, 0)
@@ -57,7 +57,7 @@ async def test_agent_deleted_at_any_write_leaves_no_orphan(stand, again):
         await stand.until(space, lambda space=space: clean(space), f"{space}: no orphan")
     if again:
         for space in spaces:
-            await stand.programmed(space, "poet")
+            await stand.wait_until_programmed(space, "poet")
             await stand.until(space, lambda space=space: _as_good(stand, space, reference), f"{space}: all children")
 
 
@@ -81,7 +81,7 @@ async def test_lost_deletion_event_recreates_children_at_most_once(stand, kind, 
         await stand.client.apply(flows.skill("poet", space, "Three lines."))
     else:
         await stand.agent(space, suspend=suspended)
-    await stand.programmed(space, "poet", kind=kind)
+    await stand.wait_until_programmed(space, "poet", kind=kind)
     await asyncio.sleep(12)  # The list soon after the start must not hide the lost event.
     await stand.quiet(space)
 
@@ -119,7 +119,7 @@ async def test_o4_stale_list_deletes_and_recreates_nothing(stand):
     stale = dict(first.proxy.listed)
     await stand.client.apply(flows.skill("haiku", space, "Three lines."))
     await stand.agent(space, skills=[{"name": "haiku"}])
-    await stand.ready(space, "poet")
+    await stand.wait_until_ready(space, "poet")
     await stand.quiet(space)
     uids = {key: body["metadata"]["uid"] for key, body in stand.cache.objects(space).items()}
     before = dict(stand.cache.objects(space))
@@ -130,7 +130,7 @@ async def test_o4_stale_list_deletes_and_recreates_nothing(stand):
     second = await stand.operator(space, name="second", start=False)
     second.proxy.replayed = children
     await second.process.started()
-    await stand.programmed(space, "poet")
+    await stand.wait_until_programmed(space, "poet")
     await stand.quiet(space)
     assert {key: body["metadata"]["uid"] for key, body in stand.cache.objects(space).items()} == uids
     assert second.proxy.requests["DELETE"] == 0
@@ -142,7 +142,7 @@ async def test_o4_stale_list_does_not_restore_a_revoked_token(stand):
     space = await stand.space()
     operator = await stand.operator(space, FLEETWRIGHT_RESYNC_SECONDS="2")
     await stand.agent(space)
-    await stand.programmed(space, "poet")
+    await stand.wait_until_programmed(space, "poet")
     await asyncio.sleep(6.0)  # By then the token has been listed.
     operator.proxy.replayed = {path: body for path, body in operator.proxy.listed.items() if "/secrets" in path}
     first = await _client_token(stand, space)
@@ -172,12 +172,12 @@ async def test_o10_namespace_deletion_completes_while_operator_runs(stand):
     stand.may_be_refused = f"/namespaces/{space}/"
     operator = await stand.operator(space, other)
     await stand.agent(space)
-    await stand.programmed(space, "poet")
+    await stand.wait_until_programmed(space, "poet")
     before = await operator.passes()
     await stand.client.delete("Namespace", None, space)
     await _namespace_is_gone(stand, space)
     await stand.agent(other)
-    await stand.programmed(other, "poet")
+    await stand.wait_until_programmed(other, "poet")
     assert await operator.passes() - before < 100
     assert operator.process.exit_code is None
 
@@ -191,7 +191,7 @@ async def test_o10_namespace_deletion_completes_without_an_operator(stand):
     operator = await stand.operator(space)
     await stand.agent(space)
     await stand.agent(space, "painter")
-    await stand.programmed(space, "poet", "painter")
+    await stand.wait_until_programmed(space, "poet", "painter")
     assert await operator.process.stop() == 0
     await stand.client.delete("Agent", space, "poet")
     await stand.until(space, lambda: {k for k, _ in _ours_of(stand, space, "poet")} <= {"PersistentVolumeClaim"},

@@ -35,7 +35,7 @@ async def test_o13_suspended_leader_writes_nothing_when_it_resumes(stand, capsys
     resumed.set()
     await second.process.leading(seconds=ceiling())
     took = time.monotonic() - slept
-    await stand.programmed(space, *names)
+    await stand.wait_until_programmed(space, *names)
     await stand.quiet(space)
     before, other_before = Counter(first.plan.writes[space]), Counter(second.plan.writes[space])
 
@@ -83,7 +83,7 @@ async def test_o17_successor_completes_a_burst_after_sigkill(stand):
     vacant = {"spec": {"holderIdentity": ""}}
     await stand.client.merge("Lease", f"{space}-system", ACCOUNT, vacant)
     await operator.process.started()
-    await stand.programmed(space, *names)
+    await stand.wait_until_programmed(space, *names)
     assert stand.condition("Agent", space, "poison", "Programmed").get("status") != "True"
     writes = operator.plan.total_writes(space)
     assert writes <= 2 * 200 * 14, "at most twice what an undisturbed run needs"
@@ -101,7 +101,7 @@ async def test_o17_wrong_clock_acquires_no_lease_and_rotates_no_token(stand, tmp
     space = await stand.space()
     first = await stand.operator(space)
     await stand.agent(space)
-    await stand.programmed(space, "poet")
+    await stand.wait_until_programmed(space, "poet")
     await stand.quiet(space)
     before = _tokens_and_pods(stand, space)
     clock = _Clock(tmp_path)
@@ -117,7 +117,7 @@ async def test_o17_wrong_clock_acquires_no_lease_and_rotates_no_token(stand, tmp
     assert second.plan.total_writes(space) <= 4
     assert _tokens_and_pods(stand, space) == before
     await stand.agent(space, instructions="Help well.")
-    await stand.programmed(space, "poet")
+    await stand.wait_until_programmed(space, "poet")
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ async def test_o17_clock_jump_moves_no_lease_and_rotates_no_token(stand, tmp_pat
     eager = {"FLEETWRIGHT_RESYNC_SECONDS": "2"}
     leader = await stand.operator(space, command=clock.command, **eager)
     await stand.agent(space)
-    await stand.programmed(space, "poet")
+    await stand.wait_until_programmed(space, "poet")
     await stand.quiet(space)
     other = await stand.operator(space, name="second", start=False, **eager)
     await _stand_by(other.process)
@@ -155,7 +155,7 @@ async def test_o17_clock_jump_moves_no_lease_and_rotates_no_token(stand, tmp_pat
     assert {**after, "renewTime": lease["renewTime"]} == lease
     assert _tokens_and_pods(stand, space) == before
     await stand.agent(space, instructions="Help well.")
-    await stand.programmed(space, "poet")
+    await stand.wait_until_programmed(space, "poet")
     assert other.plan.total_writes(space) == 0
 
 

@@ -174,7 +174,7 @@ async def test_o11_malformed_objects_are_reported_without_a_crash(stand, without
     for _, kind, name, spec in SHAPES:
         await stand.put(kind, space, name, spec)
     await stand.agent(space)
-    await stand.programmed(space, "poet")
+    await stand.wait_until_programmed(space, "poet")
     await stand.until(space, lambda: all(_is_decided(stand, space, shape) for shape in SHAPES), "all are decided on")
     await stand.quiet(space)
     assert {what for what, *shape in SHAPES if not _is_refused(stand, space, *shape)} == TAKEN.keys()
@@ -190,7 +190,7 @@ async def test_o11_malformed_objects_are_reported_without_a_crash(stand, without
     assert operator.process.exit_code is None
 
     await stand.put("Agent", space, "no-spec", flows.agent("x", space)["spec"])
-    await stand.programmed(space, "no-spec")
+    await stand.wait_until_programmed(space, "no-spec")
 
 
 def _is_decided(stand, space: str, shape: tuple) -> bool:

@@ -22,7 +22,7 @@ async def test_o8_children_without_managed_fields_are_adopted_again(stand):
     space = await stand.space()
     operator = await stand.operator(space)
     await stand.agent(space)
-    await stand.programmed(space, "poet")
+    await stand.wait_until_programmed(space, "poet")
     await stand.quiet(space)
     before = stand.state(space)
     writes = operator.plan.total_writes(space)
@@ -132,7 +132,7 @@ async def test_o8_foreign_replacement_of_a_child_is_a_named_conflict(stand):
     space = await stand.space()
     operator = await stand.operator(space)
     await stand.agent(space)
-    await stand.programmed(space, "poet")
+    await stand.wait_until_programmed(space, "poet")
     await stand.quiet(space)
     head = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "poet", "namespace": space}}
     theirs = {**head, "spec": {"selector": {"app": "other"}, "ports": [{"port": 1234, "protocol": "TCP"}]}}
@@ -155,7 +155,7 @@ async def test_o8_foreign_replacement_of_a_child_is_a_named_conflict(stand):
 
     operator.proxy.first = _as_usual
     await stand.client.delete("Service", space, "poet")
-    await stand.programmed(space, "poet")
+    await stand.wait_until_programmed(space, "poet")
     assert stand.cache.find("Service", space, "poet")["spec"]["selector"] != {"app": "other"}
 
 
@@ -168,7 +168,7 @@ async def test_o14_field_of_another_manager_is_reclaimed_once(stand):
     space = await stand.space()
     operator = await stand.operator(space)
     await stand.agent(space)
-    await stand.programmed(space, "poet")
+    await stand.wait_until_programmed(space, "poet")
     await stand.quiet(space)
     writes = operator.plan.writes[space].copy()
     head = {"metadata": {"name": "poet", "namespace": space}}
@@ -213,13 +213,13 @@ async def test_o14_agent_edited_between_applies_follows_the_last_write(stand):
     space = await stand.space()
     operator = await stand.operator(space)
     await stand.agent(space)
-    await stand.programmed(space, "poet")
+    await stand.wait_until_programmed(space, "poet")
     await stand.quiet(space)
     writes = operator.plan.writes[space].copy()
     first = stand.cache.find("Agent", space, "poet")["status"]["revision"]
     for number in range(2):
         await _edit(stand, space, f"Help as edited {number}.")
-        await stand.programmed(space, "poet")
+        await stand.wait_until_programmed(space, "poet")
     await stand.quiet(space)
     revision = stand.cache.find("Agent", space, "poet")["status"]["revision"]
     path = path_of("Agent", space, "poet") + "?fieldManager=person"
@@ -228,7 +228,7 @@ async def test_o14_agent_edited_between_applies_follows_the_last_write(stand):
     await stand.quiet(space)
     assert stand.cache.find("Agent", space, "poet")["status"]["revision"] == revision, "a refused apply changes nothing"
     await stand.agent(space)
-    await stand.programmed(space, "poet")
+    await stand.wait_until_programmed(space, "poet")
     await stand.quiet(space)
     assert stand.cache.find("Agent", space, "poet")["status"]["revision"] == first
     assert (operator.plan.writes[space] - writes)["apply deployments/poet"] <= 2 * 3

@@ -46,7 +46,7 @@ async def test_o2_agent_is_programmed_soon_after_30_s_of_write_errors(stand, cap
     asked = {space: operator.plan.total_writes(space) for space in spaces}
 
     async def healed(space: str) -> float:
-        await stand.programmed(space, "poet")
+        await stand.wait_until_programmed(space, "poet")
         return time.monotonic() - over
 
     figures = dict(zip(spaces.values(), await asyncio.gather(*map(healed, spaces)), strict=True))
@@ -73,7 +73,7 @@ async def test_o3_token_replaced_on_disk_is_read_again(stand):
 
     operator.proxy.gate = refuse_the_old
     await stand.agent(space)
-    await stand.programmed(space, "poet")
+    await stand.wait_until_programmed(space, "poet")
     assert operator.process.exit_code is None
 
 
@@ -97,9 +97,9 @@ async def test_o3_missing_right_on_one_kind_is_named_and_isolated(stand):
         return found.get("reason") == "Forbidden" and 'patch resource "networkpolicies"' in found["message"]
 
     await stand.until(space, named, "the missing verb and kind in the condition")
-    await stand.programmed(space, "haiku", kind="Skill")
+    await stand.wait_until_programmed(space, "haiku", kind="Skill")
     await stand.client.merge("Role", space, name, {"rules": role["rules"]})
-    await stand.programmed(space, "poet")
+    await stand.wait_until_programmed(space, "poet")
     assert operator.process.exit_code is None
 
 
@@ -123,7 +123,7 @@ async def test_disturbed_watch_loses_no_object(stand, trouble):
     for number in range(5):
         await stand.agent(space, f"poet-{number}")
         await asyncio.sleep(1)
-    await stand.programmed(space, *(f"poet-{number}" for number in range(5)))
+    await stand.wait_until_programmed(space, *(f"poet-{number}" for number in range(5)))
     rate = (operator.proxy.requests["LIST"] - lists) / (time.monotonic() - began)
     assert rate < 30, f"{rate:.0f} lists a second of {KINDS} kinds"
     assert operator.process.exit_code is None
@@ -138,21 +138,21 @@ async def test_o6_half_open_watches_time_out_and_reconnect(stand):
     space = await stand.space()
     operator = await stand.operator(space)
     await stand.agent(space)
-    await stand.programmed(space, "poet")
+    await stand.wait_until_programmed(space, "poet")
     await stand.quiet(space)
     began = time.monotonic()
     lists = operator.proxy.requests["LIST"]
     operator.proxy.watches.muted = True
     await stand.agent(space, "painter")
     await stand.client.delete("Service", space, "poet")
-    await stand.programmed(space, "painter")
+    await stand.wait_until_programmed(space, "painter")
     await stand.until(space, lambda: stand.cache.find("Service", space, "poet"), "a lost child is missed")
     await asyncio.sleep(max(0.0, began + HALF_OPEN_SECONDS - time.monotonic()))
     rounds = (time.monotonic() - began) / 60 + 2
     assert operator.proxy.requests["LIST"] - lists <= rounds * KINDS, "each kind again about once a minute"
     operator.proxy.watches.muted = False
     await stand.agent(space, "sculptor")
-    await stand.programmed(space, "sculptor")
+    await stand.wait_until_programmed(space, "sculptor")
     assert operator.process.exit_code is None
 
 
@@ -161,7 +161,7 @@ async def test_o7_api_server_outage_causes_no_restart_or_write_storm(stand, plan
     space = await stand.space()
     operator = await stand.operator(space)
     await stand.agent(space)
-    await stand.ready(space, "poet")
+    await stand.wait_until_ready(space, "poet")
     await stand.quiet(space)
     before, pid = stand.versions(space), operator.process.pid
     written = operator.plan.total_writes(space)
@@ -176,7 +176,7 @@ async def test_o7_api_server_outage_causes_no_restart_or_write_storm(stand, plan
     plane.restart_controllers()
     await operator.process.leading(seconds=ceiling())
     await stand.agent(space, "painter")
-    await stand.programmed(space, "painter")
+    await stand.wait_until_programmed(space, "painter")
     assert operator.process.exit_code is None
     assert operator.process.pid == pid
     after = stand.versions(space)

@@ -83,7 +83,7 @@ async def test_o16_helm_upgrade_adds_fields_and_changes_no_child(stand_on, own_p
         with pytest.raises(Refusal, match=NEWER):
             await stand.agent(space, **wanted)
         await stand.agent(space, skills=wanted["skills"])
-        await stand.ready(space, "poet")
+        await stand.wait_until_ready(space, "poet")
         await stand.quiet(space)
         before = stand.versions(space)
 
@@ -98,7 +98,7 @@ async def test_o16_helm_upgrade_adds_fields_and_changes_no_child(stand_on, own_p
             lambda: NEWER in stand.cache.find("Agent", space, "poet")["spec"],
             "the field is kept",
         )
-        await stand.programmed(space, "poet")
+        await stand.wait_until_programmed(space, "poet")
 
         assert await operator.stop() == 0
         helm("uninstall", "fleetwright")

@@ -16,9 +16,9 @@ from tests.support.waiting import wait_until
 
 Object = dict[str, Any]
 T = TypeVar("T")
-PROMISED_SECONDS = 5.5
-"""Most changes take less than a second. The ceiling on the machine of reference is less than the minute after which the
-operator retries by itself."""
+CHANGE_SECONDS = 5.5
+"""The promised duration of one change. Most take less than a second. The ceiling on the machine of reference is less
+than the minute after which the operator retries by itself."""
 LONG_SECONDS = 18.0
 """The promised duration of a change of many objects, or of one by the garbage collector. The collector discovers new
 CRDs every 30 seconds, and the session has just created these."""
@@ -115,7 +115,7 @@ class Admin:
                 raise
             return None
 
-    def all(self, kind: str, namespace: str) -> list[Object]:
+    def list_objects(self, kind: str, namespace: str) -> list[Object]:
         items: list[Object] = self.request("GET", PATHS[kind].format(namespace))["items"]
         return items
 
@@ -163,8 +163,8 @@ class Space:
     def get(self, kind: str, name: str) -> Object:
         return self.eventually(lambda: self.find(kind, name), f"{kind} {name} exists")
 
-    def all(self, kind: str) -> list[Object]:
-        return self.admin.all(kind, self.name)
+    def list_objects(self, kind: str) -> list[Object]:
+        return self.admin.list_objects(kind, self.name)
 
     def condition(self, kind: str, name: str, condition: str) -> Object:
         """Return the condition for the current generation, or an empty mapping."""
@@ -190,7 +190,7 @@ class Space:
         look: Callable[[], T | None],
         what: str,
         *,
-        promised: float = PROMISED_SECONDS,
+        promised: float = CHANGE_SECONDS,
         shown: Callable[[], object] | None = None,
     ) -> T:
         """Return the first truthy answer."""
@@ -198,7 +198,7 @@ class Space:
         assert answer is not None
         return answer
 
-    def alone(self) -> bool:
+    def has_no_deleted_namespaces(self) -> bool:
         """Return True once the namespaces of earlier tests are gone. The operator reconciles those to their end."""
         spaces = self.admin.request("GET", "/api/v1/namespaces")["items"]
         return [space["metadata"]["name"] for space in spaces if "deletionTimestamp" in space["metadata"]] == []
@@ -207,7 +207,7 @@ class Space:
         data = (self.find("Secret", name) or {}).get("data", {})
         return {key: base64.b64decode(value).decode() for key, value in data.items()}
 
-    def written(self, kind: str, name: str) -> Object:
+    def get_operator_fields(self, kind: str, name: str) -> Object:
         """Return the fields of a Deployment that the deployment controller does not change."""
         body = self.get(kind, name)
         return {"metadata": operator_fields(body["metadata"]), "spec": body["spec"]}
@@ -218,7 +218,7 @@ class Space:
         return {
             f"{kind} {body['metadata']['name']}": body["metadata"]["resourceVersion"]
             for kind in kinds
-            for body in self.all(kind)
+            for body in self.list_objects(kind)
         }
 
 

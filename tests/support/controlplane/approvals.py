@@ -9,7 +9,7 @@ from tests.support.controlplane.administrator import OPERATOR_ACCOUNT, PATHS, PO
 from tests.support.controlplane.gateway import token_of
 
 MERGE = "application/merge-patch+json"
-As = Callable[[str], Admin]
+ClientOf = Callable[[str], Admin]
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +27,10 @@ def policy(admin: Admin, rendered_chart: list[dict[str, Any]], kubeconfig: Any) 
 
 
 @pytest.fixture
-def client(control_plane: Any, admin: Admin, space: Space) -> As:
+def client(control_plane: Any, admin: Admin, space: Space) -> ClientOf:
     """Return a function that makes the client of a ServiceAccount. All but the operator may edit the namespace."""
 
-    def of(name: str) -> Admin:
+    def make_client(name: str) -> Admin:
         if name == "operator":
             return Admin(control_plane.server, token_of(admin, SYSTEM, OPERATOR_ACCOUNT), control_plane.ca)
         return Admin(control_plane.server, token_of(admin, space.name, name), control_plane.ca)
@@ -47,10 +47,10 @@ def client(control_plane: Any, admin: Admin, space: Space) -> As:
                 "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": space.name}],
             }
         )
-    return of
+    return make_client
 
 
-def user(space: Space, name: str) -> str:
+def account_username(space: Space, name: str) -> str:
     return f"system:serviceaccount:{space.name}:{name}"
 
 
@@ -67,7 +67,7 @@ def manifest(space: Space, name: str = "clerk-1", **spec: Any) -> dict[str, Any]
         "argumentsDigest": "sha256:" + "a" * 64,
         "requestedBy": "user:alice",
         "chain": ["agent:shop/front"],
-        "forbiddenDeciders": [user(space, "clerk")],
+        "forbiddenDeciders": [account_username(space, "clerk")],
         "createdAt": "2026-03-01T12:00:00Z",
     }
     metadata = {"name": name, "namespace": space.name, "labels": {"fleetwright.dev/agent": "clerk"}}
@@ -80,7 +80,7 @@ def manifest(space: Space, name: str = "clerk-1", **spec: Any) -> dict[str, Any]
 
 
 @pytest.fixture
-def approval(policy: None, client: As, space: Space) -> str:
+def approval(policy: None, client: ClientOf, space: Space) -> str:
     """The path of a pending Approval, which the operator created as it does: with server-side apply."""
     path = f"{PATHS['Approval'].format(space.name)}/clerk-1"
     query = "?fieldManager=fleetwright&force=true"

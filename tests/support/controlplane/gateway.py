@@ -60,24 +60,26 @@ class GatewayProcess:
     def _get(url: str, headers: dict[str, str]) -> tuple[int, Any]:
         try:
             with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=ceiling()) as answer:
-                return answer.status, _parsed(answer.read())
+                return answer.status, _parse_body(answer.read())
         except urllib.error.HTTPError as error:
             with error:
-                return error.code, _parsed(error.read())
+                return error.code, _parse_body(error.read())
 
 
-def _parsed(text: bytes) -> Any:
+def _parse_body(text: bytes) -> Any:
     return json.loads(text) if text.startswith(b"{") else text
 
 
 @pytest.fixture
-def gated(alone: Any) -> Any:
+def operator_with_gateway(alone: Any) -> Any:
     """The operator of an installation with a gateway. It writes the cards that the gateway serves."""
     return alone("gated", gateway={"enabled": True})
 
 
 @pytest.fixture
-def gateway(control_plane: Any, account_token: str, gated: Any, space: Any, tmp_path: Path) -> Iterator[GatewayProcess]:
+def gateway(
+    control_plane: Any, account_token: str, operator_with_gateway: Any, space: Any, tmp_path: Path
+) -> Iterator[GatewayProcess]:
     key = ECKey.generate_key("P-256", auto_kid=True).as_dict(private=True)
     (tmp_path / "keys.json").write_text(json.dumps({"keys": [{**key, "iat": 0}]}))
     (tmp_path / "token").write_text(account_token)

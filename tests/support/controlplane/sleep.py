@@ -12,5 +12,5 @@ def put_to_sleep(space: Space, name: str) -> None:
 
 
 def has_phases(space: Space, wanted: dict[str, str]) -> bool:
-    found = {agent["metadata"]["name"]: agent.get("status", {}).get("phase") for agent in space.all("Agent")}
+    found = {agent["metadata"]["name"]: agent.get("status", {}).get("phase") for agent in space.list_objects("Agent")}
     return found == wanted
