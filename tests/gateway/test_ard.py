@@ -5,7 +5,7 @@ from urllib.parse import quote
 import pytest
 from tests.gateway.fleet_api import FleetApi
 from tests.gateway.served_gateway import Client
-from tests.support.gateway.calls import caller_token, json_of, person
+from tests.support.gateway.calls import add_caller_token, caller_token, request_json
 
 pytestmark = pytest.mark.process
 CALLEE = "urn:air:agents.example.com:team:callee"
@@ -17,21 +17,21 @@ def asked(text: str = "numbers", **more: object) -> dict:
 
 
 async def found(client: Client, api: FleetApi, body: dict) -> list[dict]:
-    answer = await json_of(client, "/search", token=person(api, "team"), json=body)
+    answer = await request_json(client, "/search", token=add_caller_token(api, "team"), json=body)
     assert answer["referrals"] == []
     results: list[dict] = answer["results"]
     return results
 
 
 async def test_manifest_names_the_registry(client):
-    (entry,) = (await json_of(client, "/.well-known/ard.json"))["entries"]
+    (entry,) = (await request_json(client, "/.well-known/ard.json"))["entries"]
     assert (entry["type"], entry["url"]) == ("application/ai-registry+json", "https://agents.example.com")
     assert entry["identifier"] == "urn:air:agents.example.com:registry"
     assert 2 <= len(entry["representativeQueries"]) <= 5
 
 
 async def test_search_returns_entries_with_score_and_source(api, client):
-    (entry,) = (await json_of(client, "/search", token=caller_token(api), json=asked()))["results"]
+    (entry,) = (await request_json(client, "/search", token=caller_token(api), json=asked()))["results"]
     assert entry["identifier"] == CALLEE
     assert isinstance(entry["score"], int)
     assert 0 < entry["score"] <= 100
@@ -68,9 +68,9 @@ async def test_search_filters_with_or_within_and_across_keys(api, client, chosen
 
 
 async def test_search_returns_pages(api, client):
-    token = person(api, "team")
-    first = await json_of(client, "/search", token=token, json=asked(pageSize=2))
-    second = await json_of(client, "/search", token=token, json=asked(pageSize=2, pageToken=first["pageToken"]))
+    token = add_caller_token(api, "team")
+    first = await request_json(client, "/search", token=token, json=asked(pageSize=2))
+    second = await request_json(client, "/search", token=token, json=asked(pageSize=2, pageToken=first["pageToken"]))
     assert (len(first["results"]), len(second["results"]), "pageToken" in second) == (2, 1, False)
 
 
@@ -92,7 +92,7 @@ async def test_search_returns_pages(api, client):
     ids=str,
 )
 async def test_search_refuses_invalid_requests(api, client, body):
-    error = await json_of(client, "/search", token=caller_token(api), json=body, status=400)
+    error = await request_json(client, "/search", token=caller_token(api), json=body, status=400)
     assert set(error) == {"errorCode", "message"}
     assert error["errorCode"] == "INVALID_ARGUMENT"
 
@@ -101,7 +101,7 @@ async def test_search_refuses_invalid_requests(api, client, body):
     ("body", "message"), [({}, "query: Field required"), ({"query": {}}, "query.text: Field required")], ids=str
 )
 async def test_search_names_the_wrong_field(api, client, body, message):
-    error = await json_of(client, "/search", token=caller_token(api), json=body, status=400)
+    error = await request_json(client, "/search", token=caller_token(api), json=body, status=400)
     assert error["message"] == message
 
 
@@ -112,7 +112,7 @@ async def test_search_ignores_unknown_members(api, client):
 
 
 async def test_lookup_returns_the_entry_without_score(api, client):
-    entry = await json_of(client, f"/agents/{quote(CALLEE, safe='')}", token=caller_token(api))
+    entry = await request_json(client, f"/agents/{quote(CALLEE, safe='')}", token=caller_token(api))
     assert entry["identifier"] == CALLEE
     assert not {"score", "source"} & set(entry)
 
@@ -131,14 +131,14 @@ async def test_lookup_returns_the_entry_without_score(api, client):
     ],
 )
 async def test_lookup_refuses_other_identifiers(api, client, identifier, status, code):
-    error = await json_of(client, f"/agents/{quote(identifier, safe='')}", token=caller_token(api), status=status)
+    error = await request_json(client, f"/agents/{quote(identifier, safe='')}", token=caller_token(api), status=status)
     assert error["errorCode"] == code
 
 
 async def test_list_shows_only_what_the_caller_may_call(api, client):
-    page = await json_of(client, "/agents", token=caller_token(api))
+    page = await request_json(client, "/agents", token=caller_token(api))
     assert ([each["identifier"] for each in page["items"]], page["total"]) == ([CALLEE], 1)
-    page = await json_of(client, "/agents?pageSize=2", token=person(api, "team"))
+    page = await request_json(client, "/agents?pageSize=2", token=add_caller_token(api, "team"))
     assert (len(page["items"]), page["total"], "pageToken" in page) == (2, 3, True)
 
 
@@ -156,5 +156,5 @@ async def test_other_requests_have_the_errors_of_ard(api, client, method, path, 
 
 
 async def test_search_without_a_credential_has_the_error_of_ard(client):
-    error = await json_of(client, "/search", json=asked(), status=401)
+    error = await request_json(client, "/search", json=asked(), status=401)
     assert error["errorCode"] == "UNAUTHENTICATED"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.gateway.fleet_api import NOW
 from tests.gateway.served_gateway import CARD, URL
-from tests.support.gateway.calls import CALLEE, caller_token, interface
+from tests.support.gateway.calls import CALLEE, build_interface, caller_token
 
 from fleetwright_a2a.bindings.rest import rest_routes
 from fleetwright_a2a.dialects.dialect import SENDS
@@ -97,7 +97,7 @@ def test_message_task_is_where_the_dialect_has_it(path, sent, wanted):
     ],
 )
 async def test_delegation_names_the_task_of_the_message(api, client, upstream, keys, path, sent, wanted):
-    interfaces = [interface(version) for version in ("1.0", "0.3", "0.1")]
+    interfaces = [build_interface(version) for version in ("1.0", "0.3", "0.1")]
     api.add_card("callee", {**CARD, "supportedInterfaces": interfaces})
     kwargs = {"data": sent, "headers": {"Content-Type": "application/json"}}
     assert await client.status("POST", f"{CALLEE}{path}", token=caller_token(api), **kwargs) == 200

@@ -4,7 +4,7 @@ import json
 from urllib.parse import urlencode
 
 import pytest
-from tests.support.gateway.calls import caller_token, json_of, person
+from tests.support.gateway.calls import add_caller_token, caller_token, request_json
 from tests.support.waiting import within
 
 from fleetwright_api import names
@@ -20,7 +20,7 @@ def listed(page: dict) -> list[str]:
 
 
 async def test_list_shows_an_agent_its_colleagues_only(api, client):
-    page = await json_of(client, "/v1/agents", token=caller_token(api))
+    page = await request_json(client, "/v1/agents", token=caller_token(api))
     assert listed(page) == ["team/callee"]
     assert (page["total"], page["nextPageToken"]) == (1, None)
     assert page["items"][0] == {
@@ -58,7 +58,7 @@ async def test_list_shows_an_agent_its_colleagues_only(api, client):
 )
 async def test_agents_show_outcomes_and_a_weight(api, client, outcomes, weights, weight):
     api.set_status(names.AGENT, "callee", {"activity": {"outcomes": outcomes}})
-    found = await json_of(client, "/v1/agents/team/callee", token=caller_token(api))
+    found = await request_json(client, "/v1/agents/team/callee", token=caller_token(api))
     assert [each["weight"] for each in found["outcomes"]] == weights
     assert [each["skill"] for each in found["outcomes"]] == [each.get("skill", "") for each in outcomes]
     assert found["weight"] == weight
@@ -66,9 +66,13 @@ async def test_agents_show_outcomes_and_a_weight(api, client, outcomes, weights,
 
 async def test_list_shows_a_person_the_namespaces_that_rbac_allows(api, client):
     api.add_agent("foreign", namespace="other")
-    token = person(api, "team")
-    assert listed(await json_of(client, "/v1/agents", token=token)) == ["team/callee", "team/caller", "team/hidden"]
-    assert listed(await json_of(client, "/v1/agents?namespace=other", token=token)) == []
+    token = add_caller_token(api, "team")
+    assert listed(await request_json(client, "/v1/agents", token=token)) == [
+        "team/callee",
+        "team/caller",
+        "team/hidden",
+    ]
+    assert listed(await request_json(client, "/v1/agents?namespace=other", token=token)) == []
 
 
 @pytest.mark.parametrize(
@@ -86,7 +90,7 @@ async def test_list_shows_a_person_the_namespaces_that_rbac_allows(api, client):
 )
 async def test_list_filters_agents(api, client, query, found):
     api.set_status(names.AGENT, "hidden", {"phase": "Asleep"})
-    page = await json_of(client, f"/v1/agents?{query}", token=person(api, "team"))
+    page = await request_json(client, f"/v1/agents?{query}", token=add_caller_token(api, "team"))
     assert {each["name"] for each in page["items"]} == found
     assert page["total"] == len(found)
 
@@ -95,14 +99,14 @@ async def test_list_filters_agents(api, client, query, found):
 async def test_best_matches_of_a_text_come_first(api, client, path):
     api.add_agent("zoe-waiter", spec={"fleet": {"reach": "Direct"}, "description": "Serves soup."})
     api.add_agent("alma", spec={"fleet": {"reach": "Direct"}, "description": "Knows every waiter."})
-    page = await json_of(client, f"{path}?text=soup%20waiter", token=person(api, "team"))
+    page = await request_json(client, f"{path}?text=soup%20waiter", token=add_caller_token(api, "team"))
     assert listed(page) == ["team/zoe-waiter", "team/alma"]
 
 
 async def test_list_returns_pages(api, client):
-    token, names_found, following = person(api, "team"), [], ""
+    token, names_found, following = add_caller_token(api, "team"), [], ""
     for _ in range(3):
-        page = await json_of(client, f"/v1/agents?pageSize=1&pageToken={following}", token=token)
+        page = await request_json(client, f"/v1/agents?pageSize=1&pageToken={following}", token=token)
         assert page["total"] == 3
         names_found += listed(page)
         following = page["nextPageToken"]
@@ -110,9 +114,9 @@ async def test_list_returns_pages(api, client):
 
 
 async def test_agent_shows_why_the_caller_may_call_it(api, client):
-    detail = await json_of(client, "/v1/agents/team/callee", token=caller_token(api))
+    detail = await request_json(client, "/v1/agents/team/callee", token=caller_token(api))
     assert (detail["name"], detail["reason"], detail["parent"]) == ("callee", "is a sibling", None)
-    detail = await json_of(client, "/v1/agents/team/callee", token=person(api, "team"))
+    detail = await request_json(client, "/v1/agents/team/callee", token=add_caller_token(api, "team"))
     assert detail["reason"] == "may create agents/invoke in the agent's namespace"
 
 
@@ -120,27 +124,27 @@ async def test_agent_shows_why_the_caller_may_call_it(api, client):
 async def test_agent_names_its_parent_only_to_callers_that_see_it(api, client, reach, shown):
     api.add_agent("lead", spec={"fleet": {"reach": reach}})
     token = api.add_running_agent("clerk", spec={"fleet": {"reach": "Direct", "parent": {"name": "lead"}}})
-    detail = await json_of(client, "/v1/agents/team/clerk", token=token)
+    detail = await request_json(client, "/v1/agents/team/clerk", token=token)
     assert detail["parent"] == shown
 
 
 async def test_registry_refuses_unknown_parameters(api, client):
-    error = await json_of(client, "/v1/agents?phases=Asleep", token=caller_token(api), status=400)
+    error = await request_json(client, "/v1/agents?phases=Asleep", token=caller_token(api), status=400)
     assert error["detail"].startswith("There is no parameter 'phases'; the parameters are: namespace, pageSize, ")
-    error = await json_of(client, "/v1/agents/team/callee?text=x", token=caller_token(api), status=400)
+    error = await request_json(client, "/v1/agents/team/callee?text=x", token=caller_token(api), status=400)
     assert error["detail"] == "There is no parameter 'text'; the parameters are: none."
 
 
 async def test_card_is_the_gateways(api, client):
-    card = await json_of(client, "/v1/agents/team/callee/card", token=caller_token(api))
+    card = await request_json(client, "/v1/agents/team/callee/card", token=caller_token(api))
     assert card["url"] == f"{URL}/callee/a2a"
 
 
 async def test_peers_are_those_of_the_agent_that_the_caller_sees(api, client):
-    page = await json_of(client, "/v1/agents/team/caller/peers", token=caller_token(api))
+    page = await request_json(client, "/v1/agents/team/caller/peers", token=caller_token(api))
     assert listed(page) == ["team/callee"]
     assert {"namespace", "name", "description", "phase"} <= set(page["items"][0])
-    page = await json_of(client, "/v1/agents/team/hidden/peers", token=caller_token(api, "hidden"))
+    page = await request_json(client, "/v1/agents/team/hidden/peers", token=caller_token(api, "hidden"))
     assert page["items"] == []
 
 
@@ -148,11 +152,11 @@ async def test_peers_have_pages_and_a_filter(api, client):
     for name in ("cook", "waiter"):
         api.add_agent(name, spec={"fleet": {"reach": "Direct"}, "description": f"The {name}."})
     path, token = "/v1/agents/team/caller/peers", caller_token(api)
-    first = await json_of(client, f"{path}?pageSize=2", token=token)
-    second = await json_of(client, f"{path}?pageSize=2&pageToken={first['nextPageToken']}", token=token)
+    first = await request_json(client, f"{path}?pageSize=2", token=token)
+    second = await request_json(client, f"{path}?pageSize=2&pageToken={first['nextPageToken']}", token=token)
     assert (listed(first), listed(second)) == (["team/callee", "team/cook"], ["team/waiter"])
     assert (first["total"], second["nextPageToken"]) == (3, None)
-    found = await json_of(client, f"{path}?text=waiter", token=token)
+    found = await request_json(client, f"{path}?text=waiter", token=token)
     assert (listed(found), found["total"]) == (["team/waiter"], 1)
 
 
@@ -196,7 +200,7 @@ async def test_redirect_keeps_the_query(api, client):
 async def test_replaced_agent_still_lists_its_own_peers(api, client):
     """It may have tasks to finish."""
     api.add_agent("caller", spec={"fleet": {"reach": "Direct", "forwardedTo": {"name": "callee"}}})
-    page = await json_of(client, "/v1/agents/team/caller/peers", token=caller_token(api))
+    page = await request_json(client, "/v1/agents/team/caller/peers", token=caller_token(api))
     assert listed(page) == ["team/callee"]
 
 
@@ -208,7 +212,7 @@ async def test_replaced_agent_is_hidden_in_the_way_of_a_missing_one(api, client)
     for name in ("old", "missing"):
         before = len(api.access_reviews)
         asked = {"namespace": "elsewhere", "name": name}
-        answer = await json_of(client, "/v1/check-access", token=token, json=asked)
+        answer = await request_json(client, "/v1/check-access", token=token, json=asked)
         assert answer == {"allowed": False, "reason": None}
         reviews.append(len(api.access_reviews) - before)
     # The first question also asks about the whole namespace, and this answer is cached.
@@ -237,8 +241,8 @@ async def test_replaced_agent_may_not_be_called(api, client):
 async def test_addresses_are_those_by_which_the_caller_came(api, client, host, base):
     """The Host header chooses between the two configured addresses, and no other appears."""
     headers, token = {"Host": host}, caller_token(api)
-    detail = await json_of(client, "/v1/agents/team/callee", token=token, headers=headers)
-    card = await json_of(client, "/agents/team/callee/.well-known/agent-card.json", token=token, headers=headers)
+    detail = await request_json(client, "/v1/agents/team/callee", token=token, headers=headers)
+    card = await request_json(client, "/agents/team/callee/.well-known/agent-card.json", token=token, headers=headers)
     assert (detail["url"], card["url"]) == (f"{base}/agents/team/callee", f"{base}/agents/team/callee/a2a")
 
 
@@ -270,13 +274,13 @@ async def test_hidden_agent_is_a_404_everywhere(api, client, path):
 )
 async def test_check_access_answers_about_the_caller(api, client, name, answer):
     asked = {"namespace": "team", "name": name}
-    assert await json_of(client, "/v1/check-access", token=caller_token(api), json=asked) == answer
+    assert await request_json(client, "/v1/check-access", token=caller_token(api), json=asked) == answer
 
 
 async def test_check_access_refuses_questions_about_others(api, client):
     """A caller in the question would be an oracle about edges of others."""
     asked = {"namespace": "team", "name": "callee", "caller": "hidden"}
-    problem = await json_of(client, "/v1/check-access", token=caller_token(api), json=asked, status=400)
+    problem = await request_json(client, "/v1/check-access", token=caller_token(api), json=asked, status=400)
     assert "caller" in problem["detail"]
 
 
@@ -315,13 +319,13 @@ async def test_registry_checks_the_credential_before_the_body(api, client):
     ],
 )
 async def test_registry_names_the_wrong_parameter(api, client, path, detail):
-    problem = await json_of(client, path, token=caller_token(api), status=400)
+    problem = await request_json(client, path, token=caller_token(api), status=400)
     assert problem["detail"].startswith(detail)
 
 
 async def test_registry_reports_an_unreachable_api_server(api, client):
-    token = person(api)
-    await json_of(client, "/v1/agents", token=token)
+    token = add_caller_token(api)
+    await request_json(client, "/v1/agents", token=token)
     api.failing = True
     api.add_agent("fresh", namespace="fresh")
     async with client.request("GET", "/v1/agents", token=token) as answer:
@@ -336,7 +340,7 @@ def token_request(schema: dict) -> dict[str, str]:
 
 async def test_documentation_and_keys_are_public(api, client):
     assert await client.status("GET", "/docs") == 200
-    schema = await json_of(client, "/openapi.json")
+    schema = await request_json(client, "/openapi.json")
     assert {"/v1/agents", "/v1/check-access", "/v1/events", "/search"} <= set(schema["paths"])
     proxied = {path: set(found) - {"parameters"} for path, found in schema["paths"].items() if "{namespace}" in path}
     assert (
@@ -350,7 +354,7 @@ async def test_documentation_and_keys_are_public(api, client):
     form = schema["paths"]["/oauth/token"]["post"]["requestBody"]["content"]["application/x-www-form-urlencoded"]
     assert set(form["schema"]["required"]) == {"grant_type", "subject_token", "subject_token_type", "audience"}
     assert parse_form(urlencode(token_request(form["schema"])).encode(), "application/x-www-form-urlencoded")
-    keys = (await json_of(client, "/.well-known/jwks.json"))["keys"]
+    keys = (await request_json(client, "/.well-known/jwks.json"))["keys"]
     assert len(keys) == 2
     assert not any("d" in key for key in keys)
 

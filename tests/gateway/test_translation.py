@@ -10,7 +10,7 @@ import pytest
 import yarl
 from aiohttp import web
 from tests.gateway.served_gateway import CARD
-from tests.support.gateway.calls import ASLEEP, CALLEE, caller_token, interface
+from tests.support.gateway.calls import ASLEEP, CALLEE, build_interface, caller_token
 from tests.support.waiting import await_until, within
 
 from fleetwright_a2a.dialects.v01 import V01
@@ -35,19 +35,27 @@ def test_methods_are_those_of_the_older_dialects():
 @pytest.mark.parametrize(
     ("interfaces", "missing"),
     [
-        pytest.param([interface("1.0")], BOTH, id="1.0"),
-        pytest.param([interface("1.0.1"), interface("0.2")], V01_ONLY, id="1.0 and 0.2"),
-        pytest.param([interface("1.0"), interface("0.3")], V01_ONLY, id="1.0 and 0.3"),
-        pytest.param([interface("1.0"), interface("0.1")], V03_ONLY, id="1.0 and 0.1"),
-        pytest.param([interface("1.0"), interface("0.3"), interface("0.1")], frozenset(), id="all"),
-        pytest.param([interface("1.0"), interface("0.3", "HTTP+JSON")], BOTH, id="0.3 over HTTP only"),
-        pytest.param([interface("1.0", "HTTP+JSON")], frozenset(), id="1.0 over HTTP only"),
-        pytest.param([interface("0.3")], frozenset(), id="0.3"),
+        pytest.param([build_interface("1.0")], BOTH, id="1.0"),
+        pytest.param([build_interface("1.0.1"), build_interface("0.2")], V01_ONLY, id="1.0 and 0.2"),
+        pytest.param([build_interface("1.0"), build_interface("0.3")], V01_ONLY, id="1.0 and 0.3"),
+        pytest.param([build_interface("1.0"), build_interface("0.1")], V03_ONLY, id="1.0 and 0.1"),
+        pytest.param([build_interface("1.0"), build_interface("0.3"), build_interface("0.1")], frozenset(), id="all"),
+        pytest.param([build_interface("1.0"), build_interface("0.3", "HTTP+JSON")], BOTH, id="0.3 over HTTP only"),
+        pytest.param([build_interface("1.0", "HTTP+JSON")], frozenset(), id="1.0 over HTTP only"),
+        pytest.param([build_interface("0.3")], frozenset(), id="0.3"),
         pytest.param([], frozenset(), id="nothing"),
         pytest.param(None, frozenset(), id="null"),
         pytest.param({"a": 1}, frozenset(), id="an object"),
         pytest.param(
-            [3, None, interface(None), interface(""), interface(0.3), interface("1.0"), interface("1.0", [])],
+            [
+                3,
+                None,
+                build_interface(None),
+                build_interface(""),
+                build_interface(0.3),
+                build_interface("1.0"),
+                build_interface("1.0", []),
+            ],
             BOTH,
             id="other types",
         ),
@@ -132,7 +140,7 @@ async def posted(api, client, body, **headers: str) -> AsyncIterator[Any]:
     "versions", [("1.0", "0.3", "0.1"), ("0.3",)], ids=["an agent with every version", "an agent without 1.0"]
 )
 async def test_supported_version_passes_byte_for_byte(api, client, upstream, versions):
-    api.add_card("callee", {**CARD, "supportedInterfaces": [interface(each) for each in versions]})
+    api.add_card("callee", {**CARD, "supportedInterfaces": [build_interface(each) for each in versions]})
     body = b' {"method" : "message/send", "params":{}, "jsonrpc":"2.0","id": 1.0e0}'
     async with posted(api, client, body) as answer:
         assert answer.status == 200

@@ -19,13 +19,13 @@ def caller_token(api: FleetApi, name: str = "caller") -> str:
     return next(token for token, found in api.tokens.items() if found["user"]["username"].endswith(f":{name}"))
 
 
-def person(api: FleetApi, *namespaces: str) -> str:
+def add_caller_token(api: FleetApi, *namespaces: str) -> str:
     """Return the token of a person who may call every agent of the namespaces."""
     api.grants |= {("ada", namespace, "") for namespace in namespaces}
     return api.add_person("ada")
 
 
-async def json_of(client: Client, path: str, *, token: str = "", status: int = 200, **more: Any) -> dict[str, Any]:
+async def request_json(client: Client, path: str, *, token: str = "", status: int = 200, **more: Any) -> dict[str, Any]:
     method = "POST" if "json" in more or "data" in more else "GET"
     async with client.request(method, path, token=token, **more) as answer:
         assert answer.status == status, await answer.text()
@@ -33,7 +33,7 @@ async def json_of(client: Client, path: str, *, token: str = "", status: int = 2
         return found
 
 
-def interface(version: Any, binding: Any = "JSONRPC") -> dict[str, Any]:
+def build_interface(version: Any, binding: Any = "JSONRPC") -> dict[str, Any]:
     return {"url": "http://callee/a2a", "protocolBinding": binding, "protocolVersion": version}
 
 
