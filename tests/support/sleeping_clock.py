@@ -14,4 +14,4 @@ class SleepingClock:
     async def sleep(self, seconds: float) -> None:
         self.now += seconds
         if self.now > self.limit:
-            raise TimeoutError("long enough")
+            raise TimeoutError(f"the code slept for more than {self.limit:.0f} s")

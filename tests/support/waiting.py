@@ -4,11 +4,13 @@ A test waits for a state, never for a time. A ceiling ends a hang; see `tests.su
 """
 
 import asyncio
+import contextlib
 import inspect
+import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from tests.support.machine import LONGEST_SECONDS, MARGIN, ceiling
 
@@ -99,3 +101,17 @@ async def within(
         if not limit.expired():
             raise
         raise _not_in_time(what, seconds, shown() if shown else "nothing more") from None
+
+
+class Program(Protocol):
+    """A started program, such as a `subprocess.Popen`."""
+
+    def poll(self) -> int | None: ...
+
+
+def is_listening(program: Program, port: int) -> bool:
+    """Return whether the program accepts connections on this loopback port. Fail if it has ended."""
+    assert (code := program.poll()) is None, f"the program has exited with code {code}"
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=ceiling()):
+        return True
+    return False

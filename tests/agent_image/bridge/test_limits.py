@@ -9,8 +9,7 @@ import pytest
 from e2e.cluster.ports import free_port
 from tests.support.agent.preloaded import Preloaded
 from tests.support.machine import ceiling
-from tests.support.programs import is_listening
-from tests.support.waiting import wait_until
+from tests.support.waiting import is_listening, wait_until
 
 MEBIBYTE = 1024 * 1024
 

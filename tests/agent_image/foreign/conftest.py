@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 from e2e.cluster.ports import free_port
-from tests.support.programs import is_listening
-from tests.support.waiting import wait_until
+from tests.support.waiting import is_listening, wait_until
 
 NPM = Path(__file__).with_name("npm")
 

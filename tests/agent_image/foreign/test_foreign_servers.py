@@ -13,8 +13,7 @@ import httpx
 import pytest
 from e2e.cluster.ports import free_port
 from tests.support.machine import ceiling
-from tests.support.programs import is_listening
-from tests.support.waiting import await_until, wait_until, within
+from tests.support.waiting import await_until, is_listening, wait_until, within
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer

@@ -100,7 +100,7 @@ class Recorder:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         body = bytearray()
 
-        async def heard() -> Any:
+        async def record_request() -> Any:
             message = await receive()
             body.extend(message.get("body", b""))
             if message["type"] == "http.request" and not message.get("more_body"):
@@ -108,7 +108,7 @@ class Recorder:
                 self.parents.append(dict(scope["headers"]).get(b"traceparent", b"").decode())
             return message
 
-        await self._app(scope, heard, send)
+        await self._app(scope, record_request, send)
 
     @property
     def newest(self) -> list[dict[str, Any]]:
@@ -279,7 +279,7 @@ def state(task: dict[str, Any]) -> str:
 def write(mounted: Any, documents: Any, model_port: int, house_port: int) -> Callable[..., None]:
     """Return a function that writes the configuration of an agent that uses the house's tools."""
 
-    def of(*, server: dict[str, Any] | None = None, to: Any = mounted, **changes: Any) -> None:
+    def write_config(*, server: dict[str, Any] | None = None, to: Any = mounted, **changes: Any) -> None:
         model = {
             "name": "offline",
             "baseUrl": f"http://127.0.0.1:{model_port}/v1",
@@ -291,7 +291,7 @@ def write(mounted: Any, documents: Any, model_port: int, house_port: int) -> Cal
         tools = {"name": "house", "url": f"http://127.0.0.1:{house_port}/mcp", **(server or {})}
         to.write(to.layout.config_file, documents(model=model, mcpServers=[tools], askHuman=True) | changes)
 
-    return of
+    return write_config
 
 
 @asynccontextmanager

@@ -14,8 +14,8 @@ import aiohttp
 import pytest
 from tests.gateway.fleet_api import FleetApi
 from tests.gateway.served_gateway import Client
-from tests.support.agent.held_model import held_model
-from tests.support.agent.pods import OWNER, PATH, TOKEN, serve_gateway, show_pod
+from tests.support.agent.agent_in_cluster import OWNER, PATH, TOKEN, serve_gateway, show_pod
+from tests.support.agent.held_model import serve_held_model
 from tests.support.gateway.calls import list_client
 from tests.support.waiting import within
 
@@ -97,10 +97,10 @@ async def test_call_of_a_killed_agent_fails_and_is_repeated(
 ) -> None:
     """The agent is killed after it has accepted the message, and before its response begins."""
     caller, params = Caller(gateway), message(TEXT)
-    with held_model(serve, tool_results=0) as (model, settings):
+    with serve_held_model(serve, tool_results=0) as (model, settings):
         async with start(**settings) as guest:
             sending = asyncio.create_task(caller.send(params))
-            await model.is_holding()
+            await model.wait_until_holding()
             await guest.kill()
             assert (await sending)[:2] == (502, "lost")
             assert (await caller.send(params))[:2] == (502, "unreachable")
@@ -130,7 +130,7 @@ async def test_stream_of_a_killed_agent_breaks_and_is_resumed(
     shown: str,
 ) -> None:
     caller, params = Caller(gateway), message(TEXT)
-    with held_model(serve, tool_results=1, pieces=pieces) as (model, settings):
+    with serve_held_model(serve, tool_results=1, pieces=pieces) as (model, settings):
         async with start(**settings) as guest, aclosing(caller.events("SendStreamingMessage", params)) as events:
             task_id, text = (await anext(events))["task"]["id"], ""
             async with within(f"the stream shows {shown!r}", shown=lambda: text):

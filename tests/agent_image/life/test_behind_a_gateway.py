@@ -13,8 +13,8 @@ import aiohttp
 import pytest
 from tests.gateway.fleet_api import FleetApi
 from tests.gateway.served_gateway import Client
-from tests.support.agent.held_model import HeldModel, held_model
-from tests.support.agent.pods import OWNER, PATH, TOKEN, serve_gateway, show_pod
+from tests.support.agent.agent_in_cluster import OWNER, PATH, TOKEN, serve_gateway, show_pod
+from tests.support.agent.held_model import HeldModel, serve_held_model
 from tests.support.gateway.calls import list_client
 from tests.support.waiting import await_until, within
 
@@ -79,7 +79,7 @@ async def test_killed_agent_behind_the_gateway_ends_the_task_once(
 
     # The model holds its first reply until the kill, its reply after the tool call, or none.
     tool_results, pieces = HELD[reached]
-    with held_model(serve, tool_results=tool_results, pieces=pieces) as (model, settings):
+    with serve_held_model(serve, tool_results=tool_results, pieces=pieces) as (model, settings):
         async with agent_process(**settings) as guest:
             async with show_pod(api, guest):
                 first = asyncio.create_task(send())
@@ -112,7 +112,7 @@ async def reach(guest: Any, model: HeldModel, house: Any, first: "asyncio.Task[A
         async with within("the message is answered"):
             await asyncio.wait([first])
     else:
-        await model.is_holding()
+        await model.wait_until_holding()
     if reached == "told":
 
         async def has_output() -> bool:

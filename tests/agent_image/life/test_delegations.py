@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 from tests.agent_image.plain import NO_TLS
+from tests.support.agent.asking_turn import AskingTurn
 from tests.support.agent.background_tasks import BEGUN, LATER, LostAnswer, await_booking
-from tests.support.agent.cook_with_question import CookWithQuestion
 from tests.support.agent.reports import read_audit_lines
 from tests.support.machine import ceiling
 from tests.support.waiting import await_until, within
@@ -80,7 +80,7 @@ async def test_delegation_shows_who_was_asked_and_the_answer(desk, peer, states)
 
 
 async def test_unanswered_question_fails_at_the_end_of_the_task(desk, peer, states):
-    async with peer(turn=CookWithQuestion()) as cook, desk(cook) as admin:
+    async with peer(turn=AskingTurn()) as cook, desk(cook) as admin:
         waits = await admin.say('Ask the cook to boil them. Then ask the human the question "Anything else?"')
         (open_,) = await listed(admin)
         assert (open_["status"], open_["result"]) == ("Dispatched", "How many eggs do the guests eat?")
@@ -91,7 +91,7 @@ async def test_unanswered_question_fails_at_the_end_of_the_task(desk, peer, stat
 
 
 async def test_answered_question_is_followed_by_a_call(desk, peer, states):
-    async with peer(turn=CookWithQuestion()) as cook, desk(cook) as admin:
+    async with peer(turn=AskingTurn()) as cook, desk(cook) as admin:
         assert states(await admin.say("The guests eat two eggs. Ask the cook to boil them.")) == "completed"
         answer, question = await listed(admin)
     assert (question["status"], answer["status"]) == ("Completed", "Completed")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from tests.agent_image.operator_client import TOKEN, Operator, operator_document
-from tests.support.agent.held_model import held_model
+from tests.support.agent.held_model import serve_held_model
 from tests.support.waiting import within
 
 from fleetwright_a2a.extensions import TOOL_CALL
@@ -57,7 +57,7 @@ async def tool_called(guest, states):
 @pytest.mark.starts_first
 @pytest.mark.parametrize("moment", [ready, accepted, tool_called], ids=lambda each: each.__name__)
 async def test_initial_prompt_runs_once_despite_kills(agent_process, states, house, serve, moment):
-    with held_model(serve, tool_results=1) as (model, settings):
+    with serve_held_model(serve, tool_results=1) as (model, settings):
         settings |= {"initialPrompt": "Book table for 4"}
         async with agent_process(**settings) as guest:
             await moment(guest, states)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tests.agent_image.operator_client import TOKEN, Operator, operator_document
-from tests.support.agent.cook_with_question import CookWithQuestion
+from tests.support.agent.asking_turn import AskingTurn
 from tests.support.agent.reports import read_answer
 from tests.support.waiting import within
 
@@ -46,7 +46,7 @@ async def listed(cook):
 
 
 async def test_peer_question_is_answered_by_the_model(desk, peer, states):
-    turn = CookWithQuestion()
+    turn = AskingTurn()
     async with peer(turn=turn) as cook, desk(cook) as guest:
         task = await guest.say("The guests eat two eggs. Ask the cook to boil them.")
         assert states(task) == "completed"
@@ -59,7 +59,7 @@ async def test_peer_question_is_answered_by_the_model(desk, peer, states):
 
 
 async def test_peer_question_unanswered_at_turn_end_is_cancelled(desk, peer, states):
-    async with peer(turn=CookWithQuestion()) as cook, desk(cook) as guest:
+    async with peer(turn=AskingTurn()) as cook, desk(cook) as guest:
         task = await guest.say("Ask the cook to boil them.")
         assert states(task) == "completed"
         assert "How many eggs do the guests eat?" in read_answer(task)
@@ -75,7 +75,7 @@ async def ended(cook, task):
 
 
 async def test_peer_question_stays_open_while_a_person_is_asked(desk, peer, states):
-    async with peer(turn=CookWithQuestion()) as cook, desk(cook) as guest:
+    async with peer(turn=AskingTurn()) as cook, desk(cook) as guest:
         task = await guest.say('Ask the cook to boil them. Then ask the human the question "Anything else?"')
         assert states(task) == "input-required"
         (only,) = await listed(cook)
@@ -101,7 +101,7 @@ ENDS = pytest.mark.parametrize("end", ["kill", "leave"], ids=["killed", "told to
 
 @ENDS
 async def test_peer_question_survives_a_restart_until_the_turn_ends(desk_process, peer, states, end):
-    async with peer(turn=CookWithQuestion()) as cook:
+    async with peer(turn=AskingTurn()) as cook:
         async with desk_process(cook) as guest:
             task = await guest.say('Ask the cook to boil them. Then ask the human the question "Anything else?"')
             assert states(task) == "input-required"
@@ -116,7 +116,7 @@ async def test_peer_question_survives_a_restart_until_the_turn_ends(desk_process
 @ENDS
 async def test_peer_question_is_answered_after_a_restart(desk_process, peer, states, end):
     guarded = {"approvals": {"tools": ["ask_cook"]}}
-    turn = CookWithQuestion()
+    turn = AskingTurn()
     async with peer(turn=turn) as cook:
         async with desk_process(cook, **guarded) as guest:
             task = await guest.say("The guests eat two eggs. Ask the cook to boil them.")
@@ -132,7 +132,7 @@ async def test_peer_question_is_answered_after_a_restart(desk_process, peer, sta
 
 async def test_peer_question_of_a_drained_turn_stays_open(desk_process, peer, states):
     """A question of a turn that resumes after a restart stays open until that turn is over."""
-    async with peer(turn=CookWithQuestion()) as cook:
+    async with peer(turn=AskingTurn()) as cook:
         async with desk_process(cook) as guest:
             task = await guest.say("Ask the cook to boil them. [[pause:0.5]]", now=True)
             await asked_by(cook)
@@ -146,7 +146,7 @@ async def test_peer_question_of_a_drained_turn_stays_open(desk_process, peer, st
 
 
 async def test_peer_question_of_a_cancelled_task_is_closed_at_once(desk, peer, states):
-    async with peer(turn=CookWithQuestion()) as cook, desk(cook) as guest:
+    async with peer(turn=AskingTurn()) as cook, desk(cook) as guest:
         task = await guest.say('Ask the cook to boil them. Then ask the human the question "Anything else?"')
         (only,) = await listed(cook)
         assert states(only) == "input-required"
@@ -156,7 +156,7 @@ async def test_peer_question_of_a_cancelled_task_is_closed_at_once(desk, peer, s
 
 async def test_peer_question_of_an_ended_task_is_closed_at_start(desk_process, peer, states, mounted):
     """A process was killed between the end of a task and the end of its questions, and the log has deleted the task."""
-    async with peer(turn=CookWithQuestion()) as cook:
+    async with peer(turn=AskingTurn()) as cook:
         async with desk_process(cook) as guest:
             task = await guest.say('Ask the cook to boil them. Then ask the human the question "Anything else?"')
             await guest.kill()

@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from tests.support.agent.held_model import held_model
+from tests.support.agent.held_model import serve_held_model
 from tests.support.machine import ceiling
 from tests.support.waiting import await_until
 
@@ -33,10 +33,10 @@ def end(request):
 
 
 async def test_turn_killed_before_any_effect_is_resumed(agent_process, states, house, serve):
-    with held_model(serve, tool_results=0) as (model, settings):
+    with serve_held_model(serve, tool_results=0) as (model, settings):
         async with agent_process(**settings) as guest:
             task = await guest.say("Book table for 4", now=True)
-            await model.is_holding()
+            await model.wait_until_holding()
             await guest.kill()
         model.released.set()
         async with agent_process(**settings) as guest:
@@ -46,7 +46,7 @@ async def test_turn_killed_before_any_effect_is_resumed(agent_process, states, h
 
 
 async def test_r1_r2_finished_tool_call_is_not_repeated_after_restart(agent_process, states, house, end, serve):
-    with held_model(serve, tool_results=1, pieces=3) as (model, settings):
+    with serve_held_model(serve, tool_results=1, pieces=3) as (model, settings):
         async with agent_process(**settings) as guest:
             task = await guest.say("Book table for 4", now=True)
             await told(guest, task)
@@ -66,7 +66,7 @@ async def test_r1_r2_finished_tool_call_is_not_repeated_after_restart(agent_proc
 
 async def test_task_cost_includes_usage_before_a_restart(agent_process, states, end, serve):
     price = {"inputPerMillion": "1", "outputPerMillion": "2"}
-    with held_model(serve, tool_results=1, pieces=3) as (model, settings):
+    with serve_held_model(serve, tool_results=1, pieces=3) as (model, settings):
         settings["model"]["price"] = price
         async with agent_process(**settings) as guest:
             task = await guest.say("Book table for 4", now=True)
@@ -112,7 +112,7 @@ async def test_r1_interrupted_parallel_calls_are_not_repeated(agent_process, sta
 
 async def test_repeated_call_guard_survives_a_kill(agent_process, states, message, house, serve):
     """The guard counts repetitions and warnings in the stored conversation, so a restart does not reset it."""
-    with held_model(serve, tool_results=4) as (model, settings):
+    with serve_held_model(serve, tool_results=4) as (model, settings):
         async with agent_process(**settings) as guest:
             ordered = message("Book table for 4 [[again:9!]]")
             task = await guest.stream_until_completed(ordered, "house__book_table", times=4)
@@ -130,7 +130,7 @@ async def test_repeated_call_guard_survives_a_kill(agent_process, states, messag
 
 
 async def test_human_answer_in_progress_survives_a_kill(agent_process, states, message, house, serve):
-    with held_model(serve, tool_results=1) as (model, settings):
+    with serve_held_model(serve, tool_results=1) as (model, settings):
         settings |= {"approvals": {"tools": ["house__charge_card"]}}
         async with agent_process(**settings) as guest:
             task = await guest.say("Charge the card 30")
@@ -146,11 +146,11 @@ async def test_human_answer_in_progress_survives_a_kill(agent_process, states, m
 
 async def test_denial_after_an_expiry_survives_a_kill(agent_process, states, house, serve):
     """The kill hits after the denial was accepted, while the model reads it."""
-    with held_model(serve, tool_results=1) as (model, settings):
+    with serve_held_model(serve, tool_results=1) as (model, settings):
         settings |= {"approvals": {"tools": ["house__charge_card"], "expirySeconds": 1}}
         async with agent_process(**settings) as guest:
             task = await guest.say("Charge the card 30")
-            await model.is_holding()
+            await model.wait_until_holding()
             await guest.kill_during(task)
         model.released.set()
         async with agent_process(**settings) as guest:
@@ -176,12 +176,12 @@ async def test_approval_that_expires_without_a_process_is_denied(agent_process, 
 
 async def test_waiting_tasks_keep_their_order_across_restarts(agent_process, states, house, end, serve):
     limits = {"maxConcurrentTurns": 1, "highPriorityCallers": ["client:default"]}
-    with held_model(serve, tool_results=0, texts=["table for 1"]) as (model, settings):
+    with serve_held_model(serve, tool_results=0, texts=["table for 1"]) as (model, settings):
         settings |= {"limits": limits, "approvals": {"tools": ["house__charge_card"]}}
         async with agent_process(**settings) as guest:
             asked = await guest.say("Charge the card 30")
             first = await guest.say("Book table for 1", now=True)
-            await model.is_holding()
+            await model.wait_until_holding()
             waiting = [await guest.say(f"Book table for {number}", now=True) for number in (2, 3)]
             await guest.say("yes", taskId=asked["id"], now=True)
             last = await guest.say("Book table for 4", now=True)
@@ -198,12 +198,12 @@ async def test_waiting_tasks_keep_their_order_across_restarts(agent_process, sta
 
 
 async def test_r2_queued_messages_are_answered_in_order(agent_process, states, end, serve):
-    with held_model(serve, tool_results=0, texts=["Hello there"]) as (model, settings):
+    with serve_held_model(serve, tool_results=0, texts=["Hello there"]) as (model, settings):
         async with agent_process(**settings) as guest:
             first = await guest.say("Hello there, my friend.", now=True, contextId="shared")
             second = await guest.say("My dog is called Rex.", now=True, contextId="shared")
             third = await guest.say("What is my dog called?", now=True, contextId="shared")
-            await model.is_holding()
+            await model.wait_until_holding()
             await end(guest)
         model.released.set()
         async with agent_process(**settings) as guest:
@@ -213,7 +213,7 @@ async def test_r2_queued_messages_are_answered_in_order(agent_process, states, e
 
 
 async def test_human_answer_queued_behind_a_turn_survives_a_kill(agent_process, states, serve):
-    with held_model(serve, tool_results=0, pieces=2, texts=["called Rex"]) as (model, settings):
+    with serve_held_model(serve, tool_results=0, pieces=2, texts=["called Rex"]) as (model, settings):
         async with agent_process(**settings) as guest:
             first = await guest.say("Ask the human about dessert", contextId="shared")
             second = await guest.say("My dog is called Rex.", now=True, contextId="shared")
@@ -231,12 +231,12 @@ async def test_human_answer_queued_behind_a_turn_survives_a_kill(agent_process, 
 
 
 async def test_human_answer_in_a_side_thread_survives_a_restart(agent_process, states, serve):
-    with held_model(serve, tool_results=1, pieces=2, texts=["dessert"]) as (model, settings):
+    with serve_held_model(serve, tool_results=1, pieces=2, texts=["dessert"]) as (model, settings):
         async with agent_process(**settings) as guest:
             first = await guest.say("Ask the human about dessert", contextId="shared")
             await guest.say("My dog is called Rex.", contextId="shared")
             await guest.say("Cake", taskId=first["id"], now=True)
-            await model.is_holding()
+            await model.wait_until_holding()
             await guest.leave()
         model.released.set()
         async with agent_process(**settings) as guest:
@@ -246,7 +246,7 @@ async def test_human_answer_in_a_side_thread_survives_a_restart(agent_process, s
 
 
 async def test_r14_waiting_callers_learn_that_the_task_continues(agent_process, states, serve):
-    with held_model(serve, tool_results=0, pieces=2) as (model, settings):
+    with serve_held_model(serve, tool_results=0, pieces=2) as (model, settings):
         await leave_four_callers(agent_process, states, model, settings)
 
 
@@ -258,7 +258,7 @@ async def leave_four_callers(agent_process, states, model, settings):
             asyncio.create_task(last_line(guest, "0.3", "message/stream", OLDER)),
             asyncio.create_task(last_line(guest, "0.1", "tasks/sendSubscribe", OLDEST)),
         ]
-        await model.is_holding(4)
+        await model.wait_until_holding(4)
         await guest.leave()
         task, events = await waiting, await seen
         for said in await asyncio.gather(*older):
@@ -274,10 +274,10 @@ async def leave_four_callers(agent_process, states, model, settings):
 
 
 async def test_ephemeral_memory_fails_unfinished_tasks_at_shutdown(agent_process, states, serve):
-    with held_model(serve, tool_results=0) as (model, settings):
+    with serve_held_model(serve, tool_results=0) as (model, settings):
         async with agent_process(ephemeralMemory=True, **settings) as guest:
             waiting = asyncio.create_task(guest.say(TEXT))
-            await model.is_holding()
+            await model.wait_until_holding()
             await guest.leave()
             task = await waiting
     assert states(task) == "failed"

@@ -2,7 +2,7 @@
 
 import pytest
 from tests.agent_image.life.scripted_model import ScriptedModel
-from tests.support.agent.held_model import held_model
+from tests.support.agent.held_model import serve_held_model
 from tests.support.agent.reports import read_answer, read_audit_lines
 from tests.support.agent.waiter import (
     WAITER,
@@ -62,7 +62,7 @@ async def test_sub_agent_question_survives_a_kill(agent_process, states, house, 
 
 async def test_sub_agent_killed_after_an_approval_repeats_no_call(agent_process, states, message, house, serve):
     """The kill hits while the sub-agent makes its next call. The approval does not hold for another call."""
-    with held_model(serve, tool_results=1) as (model, settings):
+    with serve_held_model(serve, tool_results=1) as (model, settings):
         settings |= {"subAgents": [WAITER], "approvals": {"tools": ["house__charge_card", "house__book_table"]}}
         async with agent_process(**settings) as guest:
             asked = await guest.say(order_task("Charge card 30; book table for 4"))

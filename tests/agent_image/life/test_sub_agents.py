@@ -5,7 +5,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from tests.support.agent.held_model import held_model
+from tests.support.agent.held_model import serve_held_model
 from tests.support.agent.reports import read_answer, read_audit_lines
 from tests.support.agent.waiter import (
     WAITER,
@@ -252,7 +252,7 @@ async def test_sub_agent_over_budget_fails_and_pauses_the_task(agent, states):
 
 async def test_sub_agent_killed_between_calls_repeats_none(agent_process, states, message, house, serve):
     house.kitchen.set()
-    with held_model(serve, tool_results=2) as (model, settings):
+    with serve_held_model(serve, tool_results=2) as (model, settings):
         settings |= {"subAgents": [WAITER]}
         async with agent_process(**settings) as guest:
             ordered = message(order_task("Book table for 4; cook dish for 2"))

@@ -2,7 +2,7 @@
 
 import pytest
 from tests.agent_image.life.scripted_model import ScriptedModel
-from tests.support.agent.held_model import held_model
+from tests.support.agent.held_model import serve_held_model
 
 from fleetwright_a2a.extensions import COST
 
@@ -60,7 +60,7 @@ async def test_pause_does_not_reset_the_tokens(agent, states, house, kills):
 
 @pytest.mark.starts_first
 async def test_kill_does_not_reset_the_tokens(agent_process, states, message, house, serve):
-    with held_model(serve, tool_results=1) as (model, settings):
+    with serve_held_model(serve, tool_results=1) as (model, settings):
         async with agent_process(**settings) as guest:
             task = await guest.stream_until_completed(message("Book table for 4"), "house__book_table")
             await guest.kill_during(task)

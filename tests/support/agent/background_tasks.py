@@ -80,7 +80,7 @@ class BackgroundModel:
         return sum(message["role"] == "tool" and BEGUN in message["content"] for message in messages)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        async def heard() -> Any:
+        async def record_request() -> Any:
             message = await receive()
             if body := message.get("body"):
                 self.asked.append(body.decode())
@@ -88,7 +88,7 @@ class BackgroundModel:
                     await asyncio.sleep(0.01)
             return message
 
-        async def told(message: Any) -> None:
+        async def rewrite_reply(message: Any) -> None:
             if message["type"] == "http.response.start":
                 headers = [(name, value) for name, value in message["headers"] if name != b"content-length"]
                 message = {**message, "headers": headers}
@@ -97,7 +97,7 @@ class BackgroundModel:
                 message = {**message, "body": body}
             await send(message)
 
-        await self._app(scope, heard, told)
+        await self._app(scope, record_request, rewrite_reply)
 
 
 async def await_booking(house: Any, cook: Any, states: Any) -> None:

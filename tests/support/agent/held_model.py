@@ -31,7 +31,7 @@ class HeldModel:
     def __post_init__(self) -> None:
         self._app = OfflineModel().app()
 
-    async def is_holding(self, replies: int = 1) -> None:
+    async def wait_until_holding(self, replies: int = 1) -> None:
         """Wait until this number of replies has begun to wait."""
         await await_until(
             lambda: self.held >= replies, f"the model holds {replies} replies", shown=lambda: f"{self.held} replies"
@@ -49,10 +49,10 @@ class HeldModel:
         read = [{"type": "http.request", "body": body}]
         sent, has_waited = 0, False
 
-        async def again() -> Any:
+        async def replay_body() -> Any:
             return read.pop() if read else await receive()
 
-        async def held(message: Any) -> None:
+        async def hold_reply(message: Any) -> None:
             nonlocal sent, has_waited
             if is_held and sent == self.pieces and not has_waited:
                 has_waited = True
@@ -61,7 +61,7 @@ class HeldModel:
             sent += message["type"] == "http.response.body"
             await send(message)
 
-        await self._app(scope, again, held)
+        await self._app(scope, replay_body, hold_reply)
 
     def _holds(self, messages: Sequence[dict[str, Any]]) -> bool:
         said = [str(each["content"]) for each in messages if each["role"] == "user"]
@@ -70,7 +70,7 @@ class HeldModel:
 
 
 @contextmanager
-def held_model(
+def serve_held_model(
     serve: Callable[..., Any], *, tool_results: int, pieces: int = 0, texts: Sequence[str] = ("",)
 ) -> Iterator[tuple[HeldModel, dict[str, Any]]]:
     """Serve such a model. Yield it with the settings of an agent.

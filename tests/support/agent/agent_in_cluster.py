@@ -22,9 +22,9 @@ PATH = "/agents/team/echo/a2a"
 
 
 @asynccontextmanager
-async def show_pod(api: FleetApi, guest: Any) -> AsyncIterator[None]:
+async def show_pod(api: FleetApi, agent: Any) -> AsyncIterator[None]:
     """Show the process of the agent as its only pod."""
-    found = {"a2a": guest.url, "ops": guest.ops_url}
+    found = {"a2a": agent.url, "ops": agent.ops_url}
     ports = [{"name": name, "containerPort": urlsplit(url).port} for name, url in found.items()]
     api.add_pod("echo-1-a", owner=api.find("ReplicaSet", "echo-1"), account="echo", ready=False)
     api.edit("Pod", "echo-1-a", {"spec": {"containers": [{"name": "agent", "ports": ports}]}}, namespace="team")

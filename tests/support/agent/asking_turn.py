@@ -1,4 +1,4 @@
-"""A turn that asks its caller a question."""
+"""A turn that asks its caller a question, for agents that call other agents."""
 
 from collections.abc import AsyncGenerator
 
@@ -6,7 +6,7 @@ from fleetwright_agent.protocol.frames import Frame, InterruptKind, InterruptReq
 from fleetwright_agent.protocol.turn import TurnHooks
 
 
-class CookWithQuestion:
+class AskingTurn:
     """A turn that asks for a number, and repeats the reply."""
 
     def __init__(self) -> None:
