@@ -2,8 +2,8 @@
 
 Programs of a distribution or of a mounted cache come first: FLEETWRIGHT_PROGRAMS, KUBEBUILDER_ASSETS, PATH, and the
 store of setup-envtest. A program found there counts only if its version fits the part's rule. Our own cache comes
-last. Nothing is downloaded ready-made: a missing program is built from pinned sources or unpacked from a package of
-the distribution. Builds that share no source run side by side if the memory suffices.
+last. No prebuilt program is downloaded, except packages of the distribution: a missing program is built from pinned
+sources or unpacked from such a package. Builds that share no source run side by side if the memory suffices.
 """
 
 import os
@@ -21,7 +21,7 @@ from e2e.cluster.parts import OPTIONAL, PARTS, GoTool, Part, Unpacked, parse
 from e2e.cluster.paths import cache
 from e2e.cluster.progress import Progress
 
-MOUNTED = "FLEETWRIGHT_PROGRAMS"
+PROGRAMS_VARIABLE = "FLEETWRIGHT_PROGRAMS"
 """A list of folders like PATH: caches of another machine, or folders that contain the programs themselves."""
 BUILD_BYTES = 3 * 2**30
 """The memory that one build may need. The linker of the API server needs most of it."""
@@ -29,7 +29,7 @@ BUILD_BYTES = 3 * 2**30
 
 @dataclass(frozen=True)
 class _Build:
-    """Parts that one command makes."""
+    """Parts that one command builds."""
 
     name: str
     parts: tuple[Part, ...]
@@ -40,7 +40,7 @@ def ensure(names: Iterable[str], progress: Progress) -> dict[str, Path]:
     parts = _named(names)
     missing = [part for part in parts if not find(part)]
     if missing:
-        _make_missing(missing, progress)
+        _build_missing(missing, progress)
     folders = {part: find(part) or _cached(part) for part in parts}
     return {program: folder / program for part, folder in folders.items() for program in part.programs}
 
@@ -69,7 +69,7 @@ def _named(names: Iterable[str]) -> list[Part]:
 
 
 def _candidates(part: Part) -> Iterator[Path]:
-    for folder in _folders_of(MOUNTED):
+    for folder in _folders_of(PROGRAMS_VARIABLE):
         yield folder / _folder_name(part)
         yield folder
     assets = os.environ.get("KUBEBUILDER_ASSETS")
@@ -109,26 +109,27 @@ def _fits(part: Part, program: Path) -> bool:
         return False
 
 
-def _make_missing(missing: Sequence[Part], progress: Progress) -> None:
-    _explain(missing, progress)
-    builds = _group(missing)
+def _build_missing(missing: Sequence[Part], progress: Progress) -> None:
+    _report_missing(missing, progress)
+    builds = _group_by_module(missing)
     if any(not isinstance(build.parts[0].recipe, Unpacked) for build in builds):
-        go_build.toolchain(progress)  # before the builds, which would fetch it at the same time
+        # Fetch the toolchain once, before parallel builds.
+        go_build.toolchain(progress)
     with ThreadPoolExecutor(parallel_builds(os.cpu_count() or 1, _available_bytes())) as pool:
-        for done in [pool.submit(_make, build, progress) for build in builds]:
+        for done in [pool.submit(_run_build, build, progress) for build in builds]:
             done.result()
 
 
-def _explain(missing: Sequence[Part], progress: Progress) -> None:
+def _report_missing(missing: Sequence[Part], progress: Progress) -> None:
     wanted = ", ".join(f"{part.name} ({part.rule.words})" for part in missing)
-    progress.say(f"not on this machine, so they are made: {wanted}")
+    progress.say(f"not on this machine, will be built: {wanted}")
     progress.say(
         "to avoid this, put them on PATH or into KUBEBUILDER_ASSETS (setup-envtest has those of a control plane),"
     )
-    progress.say(f"or set {MOUNTED} to a copy of {cache() / 'bin'} from a machine that has made them")
+    progress.say(f"or set {PROGRAMS_VARIABLE} to a copy of {cache() / 'bin'} from a machine that has built them")
 
 
-def _group(parts: Sequence[Part]) -> list[_Build]:
+def _group_by_module(parts: Sequence[Part]) -> list[_Build]:
     """Group the programs of one module, in the order of the parts.
 
     They share most of their packages. Two commands of Go at the same time would compile these twice.
@@ -155,14 +156,14 @@ def _lock_of(build: _Build) -> Path:
     return cache() / "locks" / build.name
 
 
-def _make(build: _Build, progress: Progress) -> None:
-    """Make the parts of one build. Another process may make those of another build at the same time."""
+def _run_build(build: _Build, progress: Progress) -> None:
+    """Build the parts of one build. Another process may run another build at the same time."""
     with exclusive(_lock_of(build), progress):
         missing = [part for part in build.parts if not _usable(part, _cached(part))]
-        if not missing:  # Another process made them in the meantime.
+        if not missing:  # Another process built them in the meantime.
             return
         started = progress.clock()
-        progress.say(f"making {build.name}")
+        progress.say(f"building {build.name}")
         fresh = cache() / "bin" / f".{build.name}.new"
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
@@ -172,13 +173,13 @@ def _make(build: _Build, progress: Progress) -> None:
         if recipes:
             go_build.build(recipes, fresh, name=build.name, progress=progress)
         for part in missing:
-            _install(part, fresh)
+            _move_into_cache(part, fresh)
         shutil.rmtree(fresh)
-        progress.say(f"made {build.name} in {progress.clock() - started:.0f} s")
+        progress.say(f"built {build.name} in {progress.clock() - started:.0f} s")
 
 
-def _install(part: Part, fresh: Path) -> None:
-    """Move the programs of a part into its folder, which appears complete."""
+def _move_into_cache(part: Part, fresh: Path) -> None:
+    """Move the programs of a part into its folder, which appears atomically."""
     complete = fresh / _folder_name(part)
     complete.mkdir()
     for program in part.programs:
@@ -191,7 +192,7 @@ def tidy(progress: Progress) -> None:
     """Remove the build caches (gigabytes) once every program exists and no build runs."""
     if (cache() / "go").exists() and all(find(part) for part in PARTS.values()):
         with ExitStack() as stack:
-            for build in _group(tuple(PARTS.values())):
+            for build in _group_by_module(tuple(PARTS.values())):
                 stack.enter_context(exclusive(_lock_of(build), progress))
             progress.say("every program exists: removing the build caches")
             go_build.forget(progress)
