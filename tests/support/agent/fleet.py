@@ -22,12 +22,19 @@ from fleetwright_agent.storage.tasks.records import Claim
 from fleetwright_agent.turn.context import TurnContext
 
 GATEWAY = "http://gateway"
-
-
 ME = "n/desk"
-
-
 COOK = {"namespace": "n", "name": "cook", "description": "cooks", "phase": "Running"}
+CARD = {
+    "name": "cook", "description": "d", "version": "1",
+    "supportedInterfaces": [{"url": "http://cook/a2a", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+    "capabilities": {"streaming": True}, "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
+    "skills": [{"id": "chat", "name": "chat", "description": "d", "tags": ["chat"]}],
+}  # fmt: skip
+FOUND = "eggs, boiled"
+COMPLETED = {
+    "id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"},
+    "artifacts": [{"artifactId": "a", "parts": [{"text": FOUND}]}],
+}  # fmt: skip
 
 
 class Gateway(httpx.AsyncBaseTransport):
@@ -68,7 +75,7 @@ class Cook:
 
     async def run(self, request: TurnRequest, hooks: TurnHooks) -> AsyncGenerator[Frame, None]:
         self.heard.append(request)
-        yield TurnDone("eggs, boiled")
+        yield TurnDone(FOUND)
 
     async def aclose(self) -> None:
         """No resources to release."""
@@ -117,20 +124,3 @@ class UnreadableLog:
 
     async def delegation(self, *_: object) -> NoReturn:
         raise TaskLogUnavailable
-
-
-CARD = {
-    "name": "cook", "description": "d", "version": "1",
-    "supportedInterfaces": [{"url": "http://cook/a2a", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
-    "capabilities": {"streaming": True}, "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
-    "skills": [{"id": "chat", "name": "chat", "description": "d", "tags": ["chat"]}],
-}  # fmt: skip
-
-
-FOUND = "eggs, boiled"
-
-
-COMPLETED = {
-    "id": "t", "contextId": "c", "status": {"state": "TASK_STATE_COMPLETED"},
-    "artifacts": [{"artifactId": "a", "parts": [{"text": FOUND}]}],
-}  # fmt: skip

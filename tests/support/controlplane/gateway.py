@@ -41,7 +41,7 @@ def account_token(control_plane: Any, admin: Any, chart_of: Any, kubeconfig: Any
 
 @dataclass
 class GatewayProcess:
-    """A running gateway."""
+    """A gateway and the ports on which it serves callers and probes."""
 
     port: int
     ops_port: int
