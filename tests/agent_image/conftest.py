@@ -21,7 +21,7 @@ from e2e.cluster.paths import cache
 from e2e.cluster.uv import folder as uv_folder
 from google.protobuf.json_format import ParseDict
 from tests.agent_image.plain import NO_TLS
-from tests.support.agent.preloaded import Preloaded
+from tests.support.agent.fork_server import ForkServer
 from tests.support.http_server import serve_app
 from tests.support.machine import ceiling
 from tests.support.waiting import await_until
@@ -266,9 +266,9 @@ async def open_door(process_ring: None, mounted: Mounted) -> AsyncIterator[Open]
 
 
 @pytest.fixture(scope="session")
-def preloaded(process_ring: None) -> Iterator[Preloaded]:
+def fork_server(process_ring: None) -> Iterator[ForkServer]:
     """The process from which agents and commands are forked. It ends with the last test."""
-    with Preloaded() as started:
+    with ForkServer() as started:
         yield started
 
 

@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from tests.gateway.replica import TOKEN, WOKEN
-from tests.support.forked_modules import ForkedProgram, start_module
+from tests.support.forked_commands import ForkedProgram, start_module
 from tests.support.machine import ceiling
 from tests.support.waiting import await_until, within
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from e2e.cluster.ports import free_port
-from tests.support.agent.preloaded import Preloaded
+from tests.support.agent.fork_server import ForkServer
 from tests.support.machine import ceiling
 from tests.support.waiting import is_listening, wait_until
 
@@ -15,10 +15,10 @@ MEBIBYTE = 1024 * 1024
 
 
 @pytest.fixture(scope="module")
-def bridge(preloaded: Preloaded) -> Iterator[int]:
+def bridge(fork_server: ForkServer) -> Iterator[int]:
     """The port of a bridge to a program that no session ever starts."""
     port = free_port()
-    process = preloaded.start(["bridge", "--host", "127.0.0.1", "--port", str(port), "--", sys.executable])
+    process = fork_server.start(["bridge", "--host", "127.0.0.1", "--port", str(port), "--", sys.executable])
     try:
         wait_until(lambda: is_listening(process, port), "the bridge listens")
         yield port

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
-from tests.support.agent.preloaded import Preloaded
+from tests.support.agent.fork_server import ForkServer
 from tests.support.waiting import within
 
 from fleetwright_a2a.clock import Clock
@@ -170,9 +170,9 @@ async def filled(layout: Any) -> None:
 
 
 @pytest.fixture
-def curate(preloaded: Preloaded, mounted: Any) -> Callable[..., subprocess.CompletedProcess[str]]:
+def curate(fork_server: ForkServer, mounted: Any) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Return a function that runs the command `curate` with options on the mounted files."""
-    return partial(preloaded.run, "curate", "--root", str(mounted.layout.root))
+    return partial(fork_server.run, "curate", "--root", str(mounted.layout.root))
 
 
 async def test_curate_command_dry_run_previews_the_run(curate, mounted, documents):

@@ -43,12 +43,12 @@ async def call(connection, name, **arguments):
 
 
 @pytest.fixture
-def probe(preloaded):
+def probe(fork_server):
     """Return a function that runs the command `probe mcp` on a server, and returns its report."""
 
     def run(port, *, path="/mcp", transport="StreamableHTTP"):
         server = {"name": "s", "url": f"http://127.0.0.1:{port}{path}", "transport": transport}
-        ended = preloaded.run("probe", "mcp", json.dumps(server))
+        ended = fork_server.run("probe", "mcp", json.dumps(server))
         assert ended.returncode == 0, ended.stderr
         return json.loads(ended.stdout.splitlines()[-1])
 
@@ -56,14 +56,14 @@ def probe(preloaded):
 
 
 @pytest.fixture
-def start_bridge(preloaded):
+def start_bridge(fork_server):
     """Return a function that starts a bridge to a program, waits until it listens, and returns it and its port."""
     running = []
 
     def start(*command, options=()):
         port = free_port()
         words = ["bridge", "--host", "127.0.0.1", "--port", str(port), *options, "--", *command]
-        process = preloaded.start(words)
+        process = fork_server.start(words)
         running.append(process)
         wait_until(lambda: is_listening(process, port), f"the bridge to {command[0]} listens")
         return process, port
@@ -186,8 +186,8 @@ async def test_bridge_refuses_sessions_beyond_its_limit(start_bridge, python_ser
         assert "UTC" in await call(first, "get_current_time", timezone="UTC")
 
 
-def test_bridge_reports_a_missing_program_in_one_line(preloaded):
-    ended = preloaded.run("bridge", "--port", "0", "--", "no-such-program")
+def test_bridge_reports_a_missing_program_in_one_line(fork_server):
+    ended = fork_server.run("bridge", "--port", "0", "--", "no-such-program")
     assert ended.returncode == 2
     assert "'no-such-program' does not exist in this image" in ended.stderr
 
@@ -199,7 +199,7 @@ UNREACHABLE = [
 ]
 
 
-async def test_mcp_probe_does_not_connect_to_denied_ranges(preloaded):
+async def test_mcp_probe_does_not_connect_to_denied_ranges(fork_server):
     async def hear(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         heard.append(1)
         writer.close()
@@ -209,21 +209,21 @@ async def test_mcp_probe_does_not_connect_to_denied_ranges(preloaded):
     async with server:
         entry = json.dumps({"name": "s", "url": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"})
         words = ["probe", "mcp", "--patience", "0", "--denied", "127.0.0.0/8", "--denied", "9.9.9.0/24", entry]
-        ended = await asyncio.to_thread(preloaded.run, *words)
+        ended = await asyncio.to_thread(fork_server.run, *words)
     assert ended.returncode == 2
     assert "address that agents may not reach" in ended.stderr.splitlines()[-1]
     assert heard == []
 
 
 @pytest.mark.parametrize(("changes", "says"), UNREACHABLE)
-def test_mcp_probe_reports_why_it_failed(preloaded, changes, says):
-    ended = preloaded.run("probe", "mcp", "--patience", "0", json.dumps({"name": "s", **changes}))
+def test_mcp_probe_reports_why_it_failed(fork_server, changes, says):
+    ended = fork_server.run("probe", "mcp", "--patience", "0", json.dumps({"name": "s", **changes}))
     assert ended.returncode == 2
     assert says in ended.stderr.splitlines()[-1]
     assert ended.stdout == ""
 
 
-async def test_mcp_probe_waits_for_a_starting_server(preloaded, probe, python_servers):
+async def test_mcp_probe_waits_for_a_starting_server(fork_server, probe, python_servers):
     """The server refuses connections until the bridge listens on the port of a listener that accepts none."""
     with socket.create_server(("127.0.0.1", 0)) as refusing:
         refusing.settimeout(ceiling())
@@ -232,7 +232,7 @@ async def test_mcp_probe_waits_for_a_starting_server(preloaded, probe, python_se
         connection, _ = await asyncio.to_thread(refusing.accept)
         connection.close()
     words = ["bridge", "--host", "127.0.0.1", "--port", str(port), "--", str(python_servers / "mcp-server-time")]
-    bridge = preloaded.start(words)
+    bridge = fork_server.start(words)
     try:
         assert len((await look)["tools"]) == 2
     finally:

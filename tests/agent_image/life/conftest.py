@@ -17,7 +17,7 @@ from mcp.server.fastmcp import FastMCP
 from tests.agent_image.life.scripted_model import ScriptedModel
 from tests.agent_image.plain import NO_TLS
 from tests.support.agent.background_tasks import BackgroundModel, LostAnswer, build_gateway
-from tests.support.agent.preloaded import ForkedProcess, Preloaded
+from tests.support.agent.fork_server import ForkedProcess, ForkServer
 from tests.support.http_server import serve_app, serve_in_thread
 from tests.support.machine import ceiling
 from tests.support.waiting import await_until, within
@@ -350,7 +350,7 @@ def peer(
 
 
 @pytest.fixture
-def agent_process(preloaded: Preloaded, mounted: Any, write: Callable[..., None]) -> Callable[..., Any]:
+def agent_process(fork_server: ForkServer, mounted: Any, write: Callable[..., None]) -> Callable[..., Any]:
     """Return a function that starts an agent in a process of its own; starting it again is a restart.
 
     The end of the context kills the process.
@@ -362,7 +362,7 @@ def agent_process(preloaded: Preloaded, mounted: Any, write: Callable[..., None]
         write(**changes)
         ports = free_ports()
         arguments = ["serve", "--root", str(mounted.layout.root), "--host", "127.0.0.1"]
-        process = preloaded.start([*arguments, "--port", str(ports[0]), "--ops-port", str(ports[1])], log=log)
+        process = fork_server.start([*arguments, "--port", str(ports[0]), "--ops-port", str(ports[1])], log=log)
         guest = Guest(*(f"http://127.0.0.1:{port}" for port in ports), process)
         try:
             await guest.ready()

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.support.agent.preloaded import Preloaded
+from tests.support.agent.fork_server import ForkServer
 
 Probe = Callable[[], subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def probe(preloaded: Preloaded, mounted: Any) -> Probe:
+def probe(fork_server: ForkServer, mounted: Any) -> Probe:
     """Return a function that runs the command on the mounted files."""
-    return lambda: preloaded.run("probe", "agent", "--root", str(mounted.layout.root))
+    return lambda: fork_server.run("probe", "agent", "--root", str(mounted.layout.root))
 
 
 def with_key(mounted: Any, documents: Any, key: str | None) -> None:

@@ -20,7 +20,7 @@ import pytest
 from e2e.cluster.ports import free_ports
 from tests.agent_image.plain import NO_TLS
 from tests.support.agent import steered_agent
-from tests.support.agent.preloaded import STEERED_AGENT, ForkedProcess, Preloaded
+from tests.support.agent.fork_server import STEERED_AGENT, ForkedProcess, ForkServer
 from tests.support.machine import ceiling
 from tests.support.waiting import await_until, within
 
@@ -83,7 +83,7 @@ Start = Callable[[], Any]
 
 
 @pytest.fixture
-def start(preloaded: Preloaded, mounted: Any) -> Start:
+def start(fork_server: ForkServer, mounted: Any) -> Start:
     """Return a function that starts the agent on the mounted files, and kills it at the end if it still runs."""
 
     async def started(
@@ -95,9 +95,9 @@ def start(preloaded: Preloaded, mounted: Any) -> Start:
             _answers(executor, mounted)
             where = ["--root", str(mounted.layout.root), "--host", "127.0.0.1"]
             words = ["serve", *where, "--port", str(ports[0]), "--ops-port", str(ports[1])]
-            return preloaded.start(words, environment=environment)
+            return fork_server.start(words, environment=environment)
         if program is None and not prefix:
-            return preloaded.start(words, entry=STEERED_AGENT)
+            return fork_server.start(words, entry=STEERED_AGENT)
         return await asyncio.create_subprocess_exec(
             *(*prefix, sys.executable, str(program or steered_agent.__file__), *words),
             stdout=subprocess.DEVNULL,
@@ -295,10 +295,10 @@ def _only_reachable(url: str, mounted: Any) -> None:
     ],
 )
 def test_serve_reports_invalid_mounts_in_one_line_with_code_2(
-    preloaded: Preloaded, mounted: Any, break_it: Callable[[Any], object], line: str
+    fork_server: ForkServer, mounted: Any, break_it: Callable[[Any], object], line: str
 ) -> None:
     break_it(mounted)
-    ended = preloaded.run(
+    ended = fork_server.run(
         "serve", "--root", str(mounted.layout.root), "--host", "127.0.0.1", "--port", "0", "--ops-port", "0"
     )
     assert ended.returncode == 2
@@ -306,10 +306,10 @@ def test_serve_reports_invalid_mounts_in_one_line_with_code_2(
     assert len(ended.stderr.splitlines()) == 1
 
 
-def test_serve_reports_a_port_in_use_with_exit_code_2(preloaded: Preloaded, mounted: Any) -> None:
+def test_serve_reports_a_port_in_use_with_exit_code_2(fork_server: ForkServer, mounted: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        ended = preloaded.run("serve", "--root", str(mounted.layout.root), "--host", "127.0.0.1", "--port", port)
+        ended = fork_server.run("serve", "--root", str(mounted.layout.root), "--host", "127.0.0.1", "--port", port)
     assert ended.returncode == 2
     assert f"cannot listen on 127.0.0.1 port {port}" in ended.stderr
 
@@ -498,11 +498,11 @@ async def test_example_sdk_executor_is_served(start: Start, how: dict[str, Any])
     ],
 )
 def test_unloadable_executor_is_named(
-    preloaded: Preloaded, mounted: Any, executor: str, says: str, look: tuple[str, ...]
+    fork_server: ForkServer, mounted: Any, executor: str, says: str, look: tuple[str, ...]
 ) -> None:
     _answers(executor, mounted)
     environment = {**os.environ, "PYTHONPATH": str(EXAMPLE)}
-    ended = preloaded.run(*look, "--root", str(mounted.layout.root), environment=environment)
+    ended = fork_server.run(*look, "--root", str(mounted.layout.root), environment=environment)
     assert ended.returncode == 2
     assert says in ended.stderr
     assert "Traceback" not in ended.stderr

@@ -158,11 +158,11 @@ async def test_r6_silent_server_is_retried_after_a_pause():
                 assert await _names(connection) == ["s__a"]
 
 
-async def test_mcp_probe_counts_all_tools_and_lists_up_to_the_limit(preloaded):
+async def test_mcp_probe_counts_all_tools_and_lists_up_to_the_limit(fork_server):
     names = [f"tool-{number:03}".ljust(128, "x") for number in range(600)]
     async with serve_tools(ToolServer(*names, page=100)) as port:
         entry = json.dumps({"name": "s", "url": f"http://127.0.0.1:{port}/mcp/"})
-        ended = await asyncio.to_thread(preloaded.run, "probe", "mcp", entry)
+        ended = await asyncio.to_thread(fork_server.run, "probe", "mcp", entry)
     report = json.loads(ended.stdout.splitlines()[-1])
     assert (report["offered"], [tool["name"] for tool in report["tools"]]) == (600, names[:256])
 

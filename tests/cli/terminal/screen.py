@@ -12,7 +12,7 @@ from typing import Protocol
 
 import pexpect
 import pyte
-from tests.support.forked_modules import start_module
+from tests.support.forked_commands import start_module
 from tests.support.machine import ceiling
 from tests.support.waiting import wait_until
 
@@ -46,7 +46,7 @@ def spawn_program(command: Sequence[str], *, environ: Mapping[str, str], columns
 
 
 class ForkedTerminal:
-    """A module of `tests.support.forked_modules` on a pseudo-terminal. The first word is its name."""
+    """A module of `tests.support.forked_commands` on a pseudo-terminal. The first word is its name."""
 
     def __init__(self, command: Sequence[str], *, environ: Mapping[str, str], columns: int, rows: int) -> None:
         self._terminal, slave = os.openpty()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TextIO
 
-from tests.support.forked_modules import ForkedProgram, run_module, start_module
+from tests.support.forked_commands import ForkedProgram, run_module, start_module
 from tests.support.machine import ceiling
 from tests.support.waiting import wait_until
 

@@ -17,7 +17,7 @@ import pytest
 from a2a.types.a2a_pb2 import Artifact, Part, TaskArtifactUpdateEvent, TaskState
 from e2e.cluster.ports import free_ports
 from tests.agent_image.plain import NO_TLS
-from tests.support.agent.preloaded import STEERED_AGENT, ForkedProcess, Preloaded
+from tests.support.agent.fork_server import STEERED_AGENT, ForkedProcess, ForkServer
 from tests.support.machine import ceiling
 from tests.support.waiting import wait_until
 
@@ -194,7 +194,9 @@ class RunningAgent:
 
 
 @pytest.fixture(scope="module")
-def run_agent(preloaded: Preloaded, tmp_path_factory: pytest.TempPathFactory, mount_below: Any) -> Callable[..., Any]:
+def run_agent(
+    fork_server: ForkServer, tmp_path_factory: pytest.TempPathFactory, mount_below: Any
+) -> Callable[..., Any]:
     """Return a function that starts an agent process with a push receiver. The process must stay healthy to the end."""
 
     @contextmanager
@@ -217,7 +219,7 @@ def run_agent(preloaded: Preloaded, tmp_path_factory: pytest.TempPathFactory, mo
             keys.write_text(KEYS)
             output = root / "output"
             words = [str(root), *map(str, ports)]
-            process = preloaded.start(words, entry=STEERED_AGENT, log=str(output), errors=str(output))
+            process = fork_server.start(words, entry=STEERED_AGENT, log=str(output), errors=str(output))
             try:
                 _await_ready(ops, process)
                 yield RunningAgent(process, root, http, ops, output, f"http://127.0.0.1:{receiver}/hook")

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from e2e.cluster.ports import free_ports
 from tests.agent_image.plain import NO_TLS
-from tests.support.agent.preloaded import STEERED_AGENT, ForkedProcess, Preloaded
+from tests.support.agent.fork_server import STEERED_AGENT, ForkedProcess, ForkServer
 from tests.support.machine import ceiling
 from tests.support.waiting import within
 
@@ -20,13 +20,13 @@ HANG = 0
 
 
 @pytest.fixture
-def start(preloaded: Preloaded, mounted: Any) -> Callable[[], Any]:
+def start(fork_server: ForkServer, mounted: Any) -> Callable[[], Any]:
     """Return a function that starts the agent on the mounted files, and kills it at the end if it still runs."""
 
     @asynccontextmanager
     async def of() -> AsyncIterator[tuple[ForkedProcess, httpx.AsyncClient]]:
         ports = free_ports()
-        process = preloaded.start([str(mounted.layout.root), *map(str, ports)], entry=STEERED_AGENT)
+        process = fork_server.start([str(mounted.layout.root), *map(str, ports)], entry=STEERED_AGENT)
         try:
             url = f"http://127.0.0.1:{ports[0]}"
             async with httpx.AsyncClient(verify=NO_TLS, base_url=url, headers=HEADERS, timeout=ceiling()) as http:

@@ -1,4 +1,4 @@
-"""The imports of the process whose forks `tests.support.forked_modules` starts."""
+"""The imports of the process whose forks `tests.support.forked_commands` starts."""
 
 # ruff: noqa: F401 - the imports are the purpose
 import gc

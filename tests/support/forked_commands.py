@@ -3,6 +3,11 @@
 `python -m MODULE` spends up to a second of processor time on imports, and a fork a twentieth of it. Such a program has
 a process, an environment, a working directory and standard streams of its own, as under `python -m`. Tests of the start
 itself run the real command.
+
+This module uses the fork server of multiprocessing. Agents have another one, `tests.support.agent.fork_server`, for two
+reasons. Commands need pipes and pseudo-terminals, and multiprocessing passes descriptors to its forks; an agent writes
+to files. The server of multiprocessing also has one list of imports, `tests.support.command_imports`. With it, an agent
+would find packages that its image lacks.
 """
 
 import io
@@ -24,7 +29,7 @@ from typing import IO, Any
 from tests.support.machine import ceiling
 from tests.support.waiting import NotInTimeError
 
-PRELOADED = "tests.support.preloaded_modules"
+IMPORTS = "tests.support.command_imports"
 
 
 class Descriptor:
@@ -87,7 +92,7 @@ class ForkedProgram:
 
 def _fork_server() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([PRELOADED])
+    context.set_forkserver_preload([IMPORTS])
     return context
 
 

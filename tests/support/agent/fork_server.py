@@ -1,8 +1,13 @@
 """Programs of the runtime as forks of one process that has imported it already, which saves two seconds for each start.
 
-`python -m tests.support.agent.preloaded` reads a JSON line for each program, `{"entry", "arguments", "environment",
+`python -m tests.support.agent.fork_server` reads a JSON line for each program, `{"entry", "arguments", "environment",
 "output", "errors"}`. It writes `{"pid"}`, and `{"pid", "status"}` when the program has ended. When its input ends, it
 kills the programs. Tests of the start itself run the real command, such as `tests/agent_image/server/test_process.py`.
+
+`tests.support.forked_commands` has another fork server, that of multiprocessing, for two reasons. That server has one
+list of imports. With the command line and the Kubernetes client on it, an agent would find packages that its image
+lacks. Also, two threads that wait for one process of multiprocessing may lose its exit code. Here one thread reads
+every exit code, so several threads may wait for the same agent.
 """
 
 import asyncio
@@ -94,11 +99,11 @@ class ForkedProcess:
         return self.returncode
 
 
-class Preloaded:
+class ForkServer:
     """The process that has imported the runtime; a context that ends it with all its programs."""
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "tests.support.agent.preloaded"]
+        command = [sys.executable, "-m", "tests.support.agent.fork_server"]
         self._server = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, cwd=_CHECKOUT
         )
