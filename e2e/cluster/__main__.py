@@ -28,7 +28,9 @@ def _parser() -> argparse.ArgumentParser:
     plane = every.add_parser("control-plane", help="a control plane without nodes, on loopback")
     plane.add_argument("action", choices=("up", "down"))
     programs = every.add_parser("binaries", help="find or build the cluster's programs, and print where they are")
-    programs.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join((*PARTS, *OPTIONAL))}")
+    programs.add_argument(
+        "names", nargs="*", metavar="name", help=f"of {', '.join((*PARTS, *OPTIONAL))}; default: what the tests need"
+    )
     images = every.add_parser("images", help="build images, and print their compressed sizes")
     images.add_argument("--provider", choices=commands.PROVIDERS)
     images.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(IMAGES)}")

@@ -2,24 +2,26 @@
 
 Programs of a distribution or of a mounted cache come first: FLEETWRIGHT_PROGRAMS, KUBEBUILDER_ASSETS, PATH, and the
 store of setup-envtest. A program found there counts only if its version fits the part's rule. Our own cache comes
-last. No prebuilt program is downloaded, except packages of the distribution: a missing program is built from pinned
-sources or unpacked from such a package. Builds that share no source run side by side if the memory suffices.
+last, and needs no such check. No prebuilt program is downloaded, except packages of the distribution: a missing program
+is built from pinned sources or unpacked from such a package. Builds that share no source run side by side if the memory
+suffices.
 """
 
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster import debian, go_build
+from e2e.cluster import cgroups, debian, go_build
 from e2e.cluster.locking import exclusive
 from e2e.cluster.parts import OPTIONAL, PARTS, GoTool, Part, Unpacked, parse
 from e2e.cluster.paths import cache
-from e2e.cluster.progress import Progress
+from e2e.cluster.progress import ClusterError, Progress
 
 PROGRAMS_VARIABLE = "FLEETWRIGHT_PROGRAMS"
 """A list of folders like PATH: caches of another machine, or folders that contain the programs themselves."""
@@ -36,11 +38,19 @@ class _Build:
 
 
 def ensure(names: Iterable[str], progress: Progress) -> dict[str, Path]:
-    """Return the path of every program of the named parts. Build those that are missing, and no others."""
-    parts = _named(names)
+    """Return the path of every program of the named parts. Build those that are missing, and no others.
+
+    Raises:
+        ClusterError: if a name is unknown, a build fails, or the cache cannot be written.
+    """
+    parts = _parts_named(names)
     missing = [part for part in parts if not find(part)]
     if missing:
-        _build_missing(missing, progress)
+        try:
+            _build_missing(missing, progress)
+        except OSError as error:
+            place = f"{cache()} cannot keep the programs; XDG_CACHE_HOME names the folder of another cache"
+            raise ClusterError(f"{place}: {error}") from error
     folders = {part: find(part) or _cached(part) for part in parts}
     return {program: folder / program for part, folder in folders.items() for program in part.programs}
 
@@ -51,26 +61,31 @@ def find(part: Part) -> Path | None:
 
 def missing_programs(names: Iterable[str]) -> list[str]:
     """Return the names of the parts that `ensure` would have to build."""
-    return [part.name for part in _named(names) if not find(part)]
+    return [part.name for part in _parts_named(names) if not find(part)]
 
 
 def obstacle(names: Iterable[str]) -> str | None:
     """Return the reason why `ensure` cannot provide a missing program, or None. This function starts no build."""
-    missing = [part for part in _named(names) if not find(part)]
+    missing = [part for part in _parts_named(names) if not find(part)]
     if any(isinstance(part.recipe, Unpacked) for part in missing) and not shutil.which("apt-get"):
         return "not on PATH and not to be had without apt-get: " + ", ".join(part.name for part in missing)
     return None
 
 
-def _named(names: Iterable[str]) -> list[Part]:
-    """Return the parts in build order."""
+def _parts_named(names: Iterable[str]) -> list[Part]:
+    """Return the parts with these names, or that have programs with these names, in build order."""
     asked = set(names)
-    return [part for part in (*PARTS.values(), *OPTIONAL.values()) if part.name in asked]
+    parts = [part for part in (*PARTS.values(), *OPTIONAL.values()) if asked & set(part.programs)]
+    if unknown := asked.difference(*(part.programs for part in parts)):
+        known = ", ".join((*PARTS, *OPTIONAL))
+        raise ClusterError(f"no program of a cluster is named {', '.join(sorted(unknown))}; there are {known}")
+    return parts
 
 
 def _candidates(part: Part) -> Iterator[Path]:
     for folder in _folders_of(PROGRAMS_VARIABLE):
         yield folder / _folder_name(part)
+        yield folder / "bin" / _folder_name(part)
         yield folder
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if assets:
@@ -98,7 +113,7 @@ def _cached(part: Part) -> Path:
 def _usable(part: Part, folder: Path) -> bool:
     if not all(os.access(folder / program, os.X_OK) for program in part.programs):
         return False
-    return folder.name == _folder_name(part) or _fits(part, folder / part.name)
+    return folder == _cached(part) or _fits(part, folder / part.name)
 
 
 def _fits(part: Part, program: Path) -> bool:
@@ -115,9 +130,24 @@ def _build_missing(missing: Sequence[Part], progress: Progress) -> None:
     if any(not isinstance(build.parts[0].recipe, Unpacked) for build in builds):
         # Fetch the toolchain once, before parallel builds.
         go_build.toolchain(progress)
-    with ThreadPoolExecutor(parallel_builds(os.cpu_count() or 1, _available_bytes())) as pool:
-        for done in [pool.submit(_run_build, build, progress) for build in builds]:
-            done.result()
+    has_failed = threading.Event()
+
+    def build_unless_failed(build: _Build) -> None:
+        if has_failed.is_set():
+            return
+        try:
+            _run_build(build, progress)
+        except BaseException:
+            has_failed.set()
+            raise
+
+    with ThreadPoolExecutor(parallel_builds(len(os.sched_getaffinity(0)), _available_bytes())) as pool:
+        try:
+            for done in [pool.submit(build_unless_failed, build) for build in builds]:
+                done.result()
+        except KeyboardInterrupt:
+            has_failed.set()
+            raise
 
 
 def _report_missing(missing: Sequence[Part], progress: Progress) -> None:
@@ -147,9 +177,12 @@ def parallel_builds(processors: int, available_bytes: int) -> int:
 
 
 def _available_bytes() -> int:
+    """Return the available memory of the machine, or of the container if its cgroup limits it further."""
     lines = Path("/proc/meminfo").read_text().splitlines() if Path("/proc/meminfo").exists() else []
     values = {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines)}
-    return values.get("MemAvailable", 0)
+    available = values.get("MemAvailable", 0)
+    limit = cgroups.memory_limit()
+    return available if limit is None else min(available, limit)
 
 
 def _lock_of(build: _Build) -> Path:

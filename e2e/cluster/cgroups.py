@@ -1,6 +1,6 @@
 """The cgroup in which a local node keeps its pods, in every hierarchy of the machine: version 1, 2 or both.
 
-This module never changes another cgroup.
+This module never changes another cgroup. It also reads the limit of the memory of this container.
 """
 
 import os
@@ -13,6 +13,18 @@ def hierarchies(mounts: str) -> list[Path]:
     """Return the mount points of all cgroup hierarchies, from the text of /proc/self/mounts."""
     fields = (line.split() for line in mounts.splitlines())
     return [Path(field[1]) for field in fields if field[2] in {"cgroup", "cgroup2"}]
+
+
+def memory_limit(root: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """Return the bytes that the processes of this container may use; None without a limit.
+
+    A container sees its own group at the root of the hierarchy. Version 1 writes no limit as a huge number.
+    """
+    for file in (root / "memory.max", root / "memory" / "memory.limit_in_bytes"):
+        if file.exists():
+            text = file.read_text().strip()
+            return int(text) if text.isdigit() else None
+    return None
 
 
 def _roots(name: str) -> list[Path]:

@@ -1,7 +1,8 @@
 """The commands `up`, `down`, `status`, `images` and `control-plane`, each as a sequence of steps."""
 
+import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from e2e.cluster import binaries, deploy, docker
@@ -13,7 +14,7 @@ from e2e.cluster.image_list import OFFLINE, PRODUCT
 from e2e.cluster.images import Built, Images
 from e2e.cluster.kind import Kind
 from e2e.cluster.local import Local
-from e2e.cluster.parts import PARTS
+from e2e.cluster.parts import PARTS, WITHOUT_NODE
 from e2e.cluster.paths import CHECKOUT, STATE
 from e2e.cluster.progress import CannotRun, ClusterError, Progress
 from e2e.cluster.provider import Provider
@@ -144,10 +145,17 @@ def control_plane_down(progress: Progress, *, folder: Path = CONTROL_PLANE_STATE
         shutil.rmtree(folder)
 
 
-def find_programs(names: list[str], progress: Progress) -> None:
-    obstacle = binaries.obstacle(names or PARTS)
+def _programs_of(name: str) -> tuple[str, ...]:
+    """Return the names of the parts that the tests need with this provider."""
+    return {"local": tuple(PARTS), "kind": (*WITHOUT_NODE, "kind"), "existing": WITHOUT_NODE}[name]
+
+
+def find_programs(names: Sequence[str], progress: Progress) -> None:
+    """Print the path of each program; without names, of all that the tests need on the cluster of this machine."""
+    names = names or _programs_of(choose(None, os.environ))
+    obstacle = binaries.obstacle(names)
     if obstacle:
         raise CannotRun(obstacle)
-    for program, path in binaries.ensure(names or PARTS, progress).items():
+    for program, path in binaries.ensure(names, progress).items():
         print(f"{program}\t{path}")
     binaries.tidy(progress)

@@ -84,7 +84,7 @@ class Images:
     def _build(self, image: Image, built: dict[str, Built]) -> Built:
         parent = built[image.parent].pinned if image.parent else None
         base = self._base() if image.base and not parent else None
-        programs = binaries.ensure(_parts(image), self._progress) if image.programs else {}
+        programs = binaries.ensure(image.programs, self._progress) if image.programs else {}
         versions = tuple(f"{path}:{path.stat().st_size}:{path.stat().st_mtime_ns}" for path in programs.values())
         inputs = tuple(word for word in (image.name, base, parent, *versions) if word)
         result = Built(image, digest(CHECKOUT, image, inputs=inputs))
@@ -110,10 +110,6 @@ class Images:
             folder = base_image.context(self._progress)
             self._engine.build(folder, folder / "Containerfile", tag=tag, arguments={})
         return tag
-
-
-def _parts(image: Image) -> tuple[str, ...]:
-    return tuple(program for program in image.programs if program != "promtool")
 
 
 def _fill(context: Path, image: Image, programs: dict[str, Path]) -> None:

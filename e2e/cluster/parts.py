@@ -186,4 +186,7 @@ PARTS: dict[str, Part] = {
     )
 }
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager")
-NODE = (*CONTROL_PLANE, "kube-scheduler", "kubelet", "kube-proxy", "kubectl", "containerd", "kube-router", "coredns")
+_NODE_ALONE = ("kube-scheduler", "kubelet", "kube-proxy", "containerd", "kube-router", "coredns")
+NODE = (*CONTROL_PLANE, *_NODE_ALONE, "kubectl")
+WITHOUT_NODE = tuple(name for name in PARTS if name not in _NODE_ALONE)
+"""The parts that the tests need if they run on a cluster of docker or on an existing one."""

@@ -1,4 +1,4 @@
-"""Free ports for the programs of tests and control planes, each different from all others on this machine.
+"""Free ports and addresses for the programs of tests and control planes, different from all others on this machine.
 
 A port that the kernel chooses for a listener is free again once the listener closes. Until the started program listens
 on it, another listener or an outgoing connection may get the same port. The ports of this module are below the
@@ -6,20 +6,23 @@ ephemeral port range, and a counter in a file gives each process different ones.
 """
 
 import fcntl
+import ipaddress
 import os
 import socket
 from pathlib import Path
 
 FIRST, LAST = 11000, 19999
 """`fleetwright dev` uses the ports from 20000."""
-_COUNTER = Path("/tmp") / f"fleetwright-test-ports-{os.getuid()}"
+_COUNTERS = Path("/tmp")
 """Does not depend on TMPDIR, because tests that run at the same time may have different ones."""
+_LAST_ADDRESS = 2**22 - 1
+_NETWORK = ipaddress.ip_address("127.64.0.0")
 
 
 def free_port(address: str = "127.0.0.1") -> int:
     """Return a port on which nothing listens at this address. Raises `OSError` if no port is free."""
     for _ in range(FIRST, LAST + 1):
-        port = _next()
+        port = _next_number("ports", FIRST, LAST)
         with socket.socket() as probe:
             # As a server does, this allows a port with closed connections that are still in TIME_WAIT.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -35,15 +38,21 @@ def free_ports() -> tuple[int, int]:
     return free_port(), free_port()
 
 
-def _next() -> int:
-    counter = os.open(_COUNTER, os.O_RDWR | os.O_CREAT, 0o600)
+def free_address() -> str:
+    """Return an address on loopback for a server with a fixed port, as each pod has. No other caller gets it."""
+    return str(_NETWORK + _next_number("addresses", 1, _LAST_ADDRESS))
+
+
+def _next_number(name: str, first: int, last: int) -> int:
+    """Return the next number of the named counter, which starts again after the last one."""
+    counter = os.open(_COUNTERS / f"fleetwright-test-{name}-{os.getuid()}", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(counter, fcntl.LOCK_EX)
         text = os.pread(counter, 16, 0)
-        port = int(text) + 1 if text.isdigit() else FIRST
-        if not FIRST <= port <= LAST:
-            port = FIRST
-        os.pwrite(counter, str(port).encode(), 0)
+        number = int(text) + 1 if text.isdigit() else first
+        if not first <= number <= last:
+            number = first
+        os.pwrite(counter, str(number).encode(), 0)
     finally:
         os.close(counter)
-    return port
+    return number

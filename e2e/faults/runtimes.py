@@ -7,7 +7,6 @@ address of its own on loopback. A runtime is idle as soon as an operator has pol
 import asyncio
 import contextlib
 import hashlib
-import itertools
 import json
 import time
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from aiohttp import web
+from e2e.cluster.ports import free_address
 from e2e.control_plane.client import Object
 from e2e.control_plane.watch_cache import WatchCache
 
@@ -22,7 +22,6 @@ from fleetwright_api import names
 
 RUNTIME = "sweep.example.com/runtime"
 """The annotation of an Agent with a runtime: a JSON object. `asks` has the open questions by id."""
-_NETWORK = "127.88"
 _PORTS = (names.A2A_PORT, names.OPS_PORT)
 _LONG_AGO = "2026-01-01T00:00:00Z"
 _SHORTLY = 8.0
@@ -60,7 +59,6 @@ class Runtimes:
         """By uid."""
         self._decisions: dict[tuple[str, str], Object] = {}
         """The first decision about each question, by the uid of the Agent and the id of the question."""
-        self._numbers = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
         cache.listeners.append(self._hear)
 
@@ -78,10 +76,9 @@ class Runtimes:
         if agent is None or asks_of(agent) is None:
             return ""
         if metadata["uid"] not in self._pods:
-            number = next(self._numbers)
             app = web.Application()
             runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
-            made = _Pod(space, name, f"{_NETWORK}.{number // 250}.{number % 250 + 1}", runner)
+            made = _Pod(space, name, free_address(), runner)
             self._pods[metadata["uid"]] = made
             app.add_routes(self._routes(made))
             await runner.setup()

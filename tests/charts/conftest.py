@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -10,31 +9,31 @@ from typing import Any
 
 import pytest
 import yaml
+from e2e.cluster import binaries
+from e2e.cluster.parts import PARTS
 
 CHART = Path(__file__).parents[2] / "charts" / "fleetwright"
 
 
-def _program(name: str, part: str) -> str:
-    """Return the program from the environment variable of its name, from PATH, or from the cache."""
-    named = os.environ.get(name.upper()) or shutil.which(name)
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "fleetwright" / "bin"
-    found = named or next((str(path) for path in sorted(cache.glob(f"{part}-*/{name}"))), None)
-    if found is None:
-        message = f"{name} is not on this machine: set {name.upper()}, put it on PATH, or run make up once"
+def _find_program(name: str, part: str) -> str:
+    """Return the program where `e2e.cluster.binaries` finds it. Skip the test if it does not exist, and fail in CI."""
+    folder = binaries.find(PARTS[part])
+    if folder is None:
+        message = f"{name} is not on this machine; `python -m e2e.cluster binaries {part}` provides it"
         if os.environ.get("CI") == "true":
             pytest.fail(message)
         pytest.skip(message)
-    return found
+    return str(folder / name)
 
 
 @pytest.fixture(scope="session")
 def helm(process_ring: None) -> str:
-    return _program("helm", "helm")
+    return _find_program("helm", "helm")
 
 
 @pytest.fixture(scope="session")
 def promtool(process_ring: None) -> str:
-    return _program("promtool", "prometheus")
+    return _find_program("promtool", "prometheus")
 
 
 @pytest.fixture

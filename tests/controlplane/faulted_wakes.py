@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from e2e.cluster.ports import free_address
 from e2e.faults.plan import Plan
 from e2e.faults.proxy import FaultProxy
 from tests.controlplane.conftest import Refusal, Space
@@ -57,7 +58,7 @@ class AnsweringNode:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join(60)
+        self._thread.join(ceiling())
         for server in self._servers.values():
             server.shutdown()
             server.server_close()
@@ -71,7 +72,7 @@ class AnsweringNode:
                     self._start(pod["metadata"]["name"], pod["metadata"]["uid"])
 
     def _start(self, name: str, uid: str) -> None:
-        address = f"127.0.79.{len(self._servers) + 1}"
+        address = free_address()
         server = self._servers[uid] = ThreadingHTTPServer((address, A2A_PORT), _Agent)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         condition = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
@@ -98,7 +99,7 @@ class Faults:
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(60)
+        self._thread.join(ceiling())
 
     async def _serve(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()

@@ -11,10 +11,10 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from e2e.cluster.ports import free_address
 from tests.support.controlplane.administrator import PATHS
 from tests.support.controlplane.approvals import account_username, decide
 
-ADDRESS = "127.0.77.1"
 PORT = 7870
 DIGEST = "sha256:" + "c" * 64
 
@@ -28,6 +28,7 @@ class Runtime:
     decisions: dict[str, dict[str, Any]] = field(default_factory=dict)
     deliveries: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     refused: int = 0
+    address: str = field(default_factory=free_address)
     version: int = 0
     changed: threading.Condition = field(default_factory=threading.Condition)
 
@@ -108,7 +109,7 @@ def _handler(runtime: Runtime) -> type[BaseHTTPRequestHandler]:
 @pytest.fixture
 def runtime() -> Iterator[Runtime]:
     runtime = Runtime()
-    server = ThreadingHTTPServer((ADDRESS, PORT), _handler(runtime))
+    server = ThreadingHTTPServer((runtime.address, PORT), _handler(runtime))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield runtime
     server.shutdown()
@@ -128,7 +129,7 @@ def clerk(operator, policy, client, space, kubelet, runtime) -> Any:
     document = space.eventually(lambda: space.secret("clerk-auth").get("operator.json"), "the operator's digests")
     runtime.digests = {each["sha256"] for each in json.loads(document)["operators"]}
     pod = kubelet.run("clerk")
-    status = {"podIP": ADDRESS, "podIPs": [{"ip": ADDRESS}]}
+    status = {"podIP": runtime.address, "podIPs": [{"ip": runtime.address}]}
     space.admin.merge("Pod", space.name, pod, {"status": status}, subresource="/status")
     return client
 

@@ -12,11 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from e2e.cluster.ports import free_address
 from tests.controlplane.conftest import Object, Refusal, Space
 from tests.support.machine import ceiling
 
-ADDRESS = "127.0.78.1"
-_OPS = f"http://{ADDRESS}:7871"
 _SCRAPE_SECONDS = 2.0
 
 
@@ -30,6 +29,8 @@ class WakingNode:
         self._root = folder / "root"
         self._log = folder / "agent.log"
         self._model = model
+        self._address = free_address()
+        self._ops = f"http://{self._address}:7871"
         self._stopping = threading.Event()
         self._uid = ""
         self._scraped = 0.0
@@ -45,7 +46,7 @@ class WakingNode:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join(200)
+        self._thread.join(ceiling())
         self._end(signal.SIGKILL)
         if self.problem is not None:
             raise self.problem
@@ -78,20 +79,20 @@ class WakingNode:
         """Read the counters as Prometheus does, because an agent sleeps only after a scrape."""
         if self.process is not None and time.monotonic() > self._scraped + _SCRAPE_SECONDS:
             self._scraped = time.monotonic()
-            _answers(f"{_OPS}/metrics")
+            _answers(f"{self._ops}/metrics")
 
     def _start(self, pod: Object) -> None:
         self.before_start()
         self._report(pod, ready=False)
         self._mount(pod)
         self.starts += 1
-        words = ["serve", "--root", str(self._root), "--host", ADDRESS]
+        words = ["serve", "--root", str(self._root), "--host", self._address]
         with self._log.open("ab") as log:
             command = [sys.executable, "-m", "fleetwright_agent", *words]
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         self.after_start()
         while not self._stopping.wait(0.05) and self.process.poll() is None:
-            if _answers(f"{_OPS}/readyz"):
+            if _answers(f"{self._ops}/readyz"):
                 self.before_ready()
                 self._report(pod, ready=True)
                 return
@@ -110,8 +111,8 @@ class WakingNode:
         status = {
             "phase": "Running",
             "conditions": [condition],
-            "podIP": ADDRESS,
-            "podIPs": [{"ip": ADDRESS}],
+            "podIP": self._address,
+            "podIPs": [{"ip": self._address}],
             "containerStatuses": [
                 {
                     "name": "agent",

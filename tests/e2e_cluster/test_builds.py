@@ -4,9 +4,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from e2e.cluster import binaries
+from e2e.cluster import binaries, cgroups
 from e2e.cluster.parts import CONTROL_PLANE, ETCD, KUBERNETES, PARTS
-from e2e.cluster.progress import Progress
+from e2e.cluster.progress import ClusterError, Progress
 
 pytestmark = pytest.mark.process
 
@@ -85,6 +85,7 @@ def test_build_prints_what_would_make_it_unnecessary(bare_machine):
     "folder",
     [
         pytest.param(f"kube-apiserver-{KUBERNETES}", id="a copy of a cache"),
+        pytest.param(f"bin/kube-apiserver-{KUBERNETES}", id="a copy of the folder around the cache"),
         pytest.param("", id="a folder of programs"),
     ],
 )
@@ -94,6 +95,15 @@ def test_mounted_programs_are_found_before_those_on_path(bare_machine, monkeypat
     _write_program(bare_machine / "mounted" / folder / "kube-apiserver", said)
     monkeypatch.setenv("FLEETWRIGHT_PROGRAMS", f"{bare_machine}/none:{bare_machine}/mounted")
     assert binaries.find(PARTS["kube-apiserver"]) == bare_machine / "mounted" / folder
+
+
+def test_programs_of_a_copied_cache_need_a_fitting_version(bare_machine, monkeypatch):
+    mounted = bare_machine / "mounted"
+    _write_program(
+        mounted / f"kube-apiserver-{KUBERNETES}" / "kube-apiserver", "#!/bin/sh\necho 'Kubernetes v1.20.0'\n"
+    )
+    monkeypatch.setenv("FLEETWRIGHT_PROGRAMS", str(mounted))
+    assert binaries.find(PARTS["kube-apiserver"]) is None
 
 
 def test_programs_of_setup_envtest_are_found(bare_machine):
@@ -107,6 +117,47 @@ def test_programs_of_setup_envtest_are_found(bare_machine):
 
 def test_missing_programs_names_only_what_a_build_would_make(bare_machine):
     assert binaries.missing_programs([ETCD.name, "kubectl"]) == ["kubectl"]
+
+
+@pytest.mark.parametrize("name", ["promtool", "prometheus"])
+def test_part_is_found_by_each_of_its_programs(bare_machine, name):
+    for program in ("prometheus", "promtool"):
+        _write_program(bare_machine / "path" / program, "#!/bin/sh\necho 'prometheus, version 2.42.0'\n")
+    assert binaries.ensure([name], Progress(write=lambda _: None))["promtool"] == bare_machine / "path" / "promtool"
+
+
+def test_unknown_name_is_refused_with_the_known_names(bare_machine):
+    with pytest.raises(ClusterError, match="no program of a cluster is named kubeadm; there are helm, etcd"):
+        binaries.ensure(["helm", "kubeadm"], Progress(write=lambda _: None))
+
+
+def test_full_or_read_only_cache_is_named_with_its_remedy(bare_machine, monkeypatch):
+    (bare_machine / "cache").write_text("a file, so that no folder can be made below it")
+    with pytest.raises(ClusterError, match="cache/fleetwright cannot keep the programs; XDG_CACHE_HOME names"):
+        binaries.ensure(["kube-apiserver"], Progress(write=lambda _: None))
+
+
+def test_builds_that_wait_do_not_start_after_a_failure(bare_machine, monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    _write_program(bare_machine / "path" / "go", GO.replace('echo "$@" >>', 'echo "$@" >>"$GO_COMMANDS"; exit 143; #'))
+    with pytest.raises(ClusterError, match="go could not build"):
+        binaries.ensure(["helm", "kubelet", "containerd"], Progress(write=lambda _: None))
+    assert len(commands_of(bare_machine)) == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "limit"),
+    [
+        pytest.param("memory.max", "max\n", None, id="no limit"),
+        pytest.param("memory.max", "4294967296\n", 2**32, id="version 2"),
+        pytest.param("memory/memory.limit_in_bytes", "2147483648\n", 2**31, id="version 1"),
+        pytest.param("other", "", None, id="no cgroups"),
+    ],
+)
+def test_memory_limit_is_that_of_the_container(tmp_path, file, text, limit):
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text(text)
+    assert cgroups.memory_limit(tmp_path) == limit
 
 
 @pytest.mark.parametrize(

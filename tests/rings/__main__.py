@@ -16,7 +16,7 @@ from pathlib import Path
 
 from e2e.cluster import binaries
 from e2e.cluster.paths import CHECKOUT
-from tests.rings.catalogue import CONTROL_PLANE_PROGRAMS, RINGS, RUNS, Ring, stages_of
+from tests.rings.catalogue import CANNOT_RUN, CONTROL_PLANE_PROGRAMS, RINGS, RUNS, Ring, stages_of
 from tests.rings.results import Results, ring_key
 from tests.rings.runner import Result, repeat_failures, run_ring
 from tests.rings.summary import is_red, summary_lines
@@ -26,9 +26,15 @@ FOLDER = CHECKOUT / "build" / "rings"
 
 
 async def run_stages(stages: Sequence[Sequence[Ring]], results: Results, folder: Path) -> list[Result]:
-    """Run the stages in order, and the rings of each at the same time. Repeat the failures of a stage after it."""
+    """Run the stages in order, and the rings of each at the same time. Repeat the failures of a stage after it.
+
+    After a failed build of programs, the rings of later stages would each try to build them again. They do not run.
+    """
     ended: list[Result] = []
     for stage in stages:
+        if failed := [result.ring.name for result in ended if result.ring.builds and result.failed]:
+            ended += [Result(ring, CANNOT_RUN, 0.0, reason=f"{failed[0]} failed") for ring in stage]
+            continue
         is_concurrent = len(stage) > 1
         first = await asyncio.gather(*(run_ring(ring, is_concurrent=is_concurrent, folder=folder) for ring in stage))
         for result in [await repeat_failures(each, folder) for each in first]:

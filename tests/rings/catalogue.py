@@ -49,6 +49,8 @@ class Ring:
     whole_seconds: float = 0.0
     repeats: bool = True
     """True if a failure may have another cause than the code, so that it is repeated."""
+    builds: bool = False
+    """True if it builds the programs of the rings in later stages."""
 
     @property
     def ceiling_seconds(self) -> float:
@@ -119,7 +121,7 @@ RINGS = {
         # The tests of the chart need them. The first run builds helm, beside the unit tests.
         Ring("helm", (*_PYTHON_MODULE, "e2e.cluster", "binaries", "helm", "prometheus"), 240, repeats=False),
         # The first run builds Kubernetes.
-        Ring("programs", (*_PYTHON_MODULE, "e2e.cluster", "binaries"), 900, repeats=False),
+        Ring("programs", (*_PYTHON_MODULE, "e2e.cluster", "binaries"), 900, repeats=False, builds=True),
         # Each worker of these rings has control planes and operators of its own, which need whole processors.
         _pytest_ring("controlplane", "tests/controlplane", workers=2, quiet_seconds=300, whole_seconds=600),
         _pytest_ring(

@@ -3,11 +3,14 @@
 import sys
 import tempfile
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from e2e.cluster.paths import CHECKOUT
+from tests.rings.__main__ import run_stages
 from tests.rings.catalogue import CANNOT_RUN, PYTEST, Ring
+from tests.rings.results import Results
 from tests.rings.runner import allowed_unstable, repeat_failures, run_ring
 from tests.rings.summary import count_failures, summary_lines
 
@@ -40,6 +43,20 @@ def failing_once(folder):
 
 async def run(ring, folder):
     return await repeat_failures(await run_ring(ring, is_concurrent=False, folder=folder), folder)
+
+
+async def test_failed_build_ends_the_run_and_other_failures_do_not(folder):
+    build = replace(command_ring("import sys; sys.exit(1)", repeats=False, builds=True), name="build")
+    red, later = (
+        replace(command_ring(f"import sys; sys.exit({code})", repeats=False), name=str(code)) for code in (1, 0)
+    )
+    stages = [[red], [later], [build], [later]]
+    results = await run_stages(stages, Results(folder, CHECKOUT), folder)
+    assert [(result.status, result.reason) for result in results[1:]] == [
+        (0, ""),
+        (1, ""),
+        (CANNOT_RUN, "build failed"),
+    ]
 
 
 async def test_ring_of_passing_tests_is_green(folder):
