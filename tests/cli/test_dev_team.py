@@ -3,6 +3,8 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -36,9 +38,18 @@ def _get(run: DevRun, path: str, *, token: str | None = None) -> httpx.Response:
     return httpx.get(f"{_gateway_url(run)}{path}", headers=headers, timeout=ceiling(), trust_env=False)
 
 
-def _wait_for_sleep(run: DevRun) -> None:
-    """Wait until the writer's process has ended. A message that arrives while it ends is refused."""
+def _send(run: DevRun, agent: str) -> dict[str, Any]:
+    """Return the response to a message through the gateway."""
+    message = {"messageId": str(uuid4()), "role": "ROLE_USER", "parts": [{"text": "Hello"}]}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+    headers = {"Authorization": f"Bearer {(run.state / TOKEN).read_text()}", "A2A-Version": "1.0"}
+    url = f"{_gateway_url(run)}/agents/dev/{agent}/a2a"
+    response = httpx.post(url, json=body, headers=headers, timeout=ceiling(), trust_env=False)
+    response.raise_for_status()
+    return dict(response.json())
 
+
+def _wait_for_sleep(run: DevRun) -> None:
     def is_asleep() -> bool:
         items = _get(run, "/v1/agents").json()["items"]
         return any((item["name"], item["phase"]) == ("writer", "Asleep") for item in items)
@@ -70,6 +81,14 @@ def test_lead_asks_a_sleeping_writer_which_wakes_and_sleeps_again(team):
     assert "lasts four times as long" in said.stdout
     # On a busy machine, the writer may sleep again before the message arrives.
     assert team.output().count("Agent writer wakes") >= 2
+
+
+def test_message_that_arrives_while_an_agent_goes_to_sleep_wakes_it(team):
+    sleeps = "Agent writer is idle and sleeps"
+    assert "result" in _send(team, "writer")
+    before = team.output().count(sleeps)
+    team.wait_until(lambda: team.output().count(sleeps) > before, "the writer goes to sleep")
+    assert "result" in _send(team, "writer")
 
 
 @pytest.mark.exhaustive  # the failed start takes half a minute

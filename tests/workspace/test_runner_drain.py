@@ -26,16 +26,16 @@ def test_drain_waits_for_a_call(tmp_path: Path) -> None:
 
     def slow(fields: Fields) -> dict[str, object]:
         began.set()
-        assert may_end.wait(30)
+        assert may_end.wait(ceiling())
         order.append("call")
         return {}
 
     call = threading.Thread(target=lambda: server._call(slow, b"{}"))
     call.start()
-    assert began.wait(30)
+    assert began.wait(ceiling())
 
     def drain() -> None:
-        server.drain(30)
+        server.drain(ceiling())
         order.append("drained")
 
     waiting = threading.Thread(target=drain)

@@ -262,5 +262,6 @@ class FleetRun:
         with self._lock:
             if self._team is not None and f"agent-{name}" in self._running:
                 self._say(f"Agent {name} is idle and sleeps")
-                self._processes.end(f"agent-{name}")
+                # First, so that a message that arrives now waits for the lock and wakes the agent.
                 self._team.note_asleep(name, state)
+                self._processes.end(f"agent-{name}")

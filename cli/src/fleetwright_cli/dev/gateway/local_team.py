@@ -110,7 +110,7 @@ class LocalTeam:
         self._gateway.remove_pod(name)
 
     def note_asleep(self, name: str, state: SleepState) -> None:
-        """Record that the process of an agent has ended because the agent is idle."""
+        """Record that an agent is idle, so that its process ends or has ended."""
         self._asleep[name] = state
         self.note_ended(name)
         self._publish(name)
