@@ -1,7 +1,11 @@
 """The HTTP endpoints of agents whose pods have no containers: their activity, open questions and decisions.
 
 An annotation of the Agent describes its runtime, so a step changes the runtime with an ordinary patch. Each pod gets an
-address of its own on loopback. A runtime is idle as soon as an operator has polled its current questions.
+address of its own on loopback. A runtime is idle as soon as an operator has polled its current questions and no
+question is about to expire.
+
+A question with `expires` expires some seconds after an operator has created its Approval and has escalated it, so that
+the result does not depend on the speed of the machine.
 """
 
 import asyncio
@@ -24,6 +28,8 @@ RUNTIME = "sweep.example.com/runtime"
 """The annotation of an Agent with a runtime: a JSON object. `asks` has the open questions by id."""
 _PORTS = (names.A2A_PORT, names.OPS_PORT)
 _LONG_AGO = "2026-01-01T00:00:00Z"
+_EXPIRY_SECONDS = 4.0
+_POLL_SECONDS = 0.5
 _SHORTLY = 8.0
 """Seconds since the last activity of an agent that is not idle. The operator reads such an agent again soon."""
 
@@ -53,12 +59,14 @@ class Runtimes:
     """A context manager with the endpoints of all pods whose Agent has the annotation."""
 
     def __init__(self, cache: WatchCache) -> None:
-        """Args: `cache` has Agents and Pods."""
+        """Args: `cache` has Agents, Pods and Approvals."""
         self._cache = cache
         self._pods: dict[str, _Pod] = {}
         """By uid."""
         self._decisions: dict[tuple[str, str], Object] = {}
         """The first decision about each question, by the uid of the Agent and the id of the question."""
+        self._expiries: dict[tuple[str, str], str] = {}
+        """The last expiry of each question with `expires`, by the uid of the Agent and the id of the question."""
         self._tasks: set[asyncio.Task[None]] = set()
         cache.listeners.append(self._hear)
 
@@ -105,7 +113,8 @@ class Runtimes:
 
     def _activity(self, pod: _Pod) -> Object:
         agent = self._cache.find("Agent", pod.namespace, pod.agent)
-        is_idle = agent is None or not asks_of(agent) or self._version(pod) in pod.polled
+        is_expiring = any(ask["expiresAt"] for ask in self._open(pod))
+        is_idle = agent is None or not asks_of(agent) or (self._version(pod) in pod.polled and not is_expiring)
         now = time.time()
         counts = dict.fromkeys(("runningTasks", "waitingTasks", "openStreams", "undeliveredPushes"), 0)
         last = _LONG_AGO if is_idle else _text(now - _SHORTLY)
@@ -119,7 +128,8 @@ class Runtimes:
             async with asyncio.timeout(float(query["wait"])):
                 while self._version(pod) == after:
                     pod.changed.clear()
-                    await pod.changed.wait()
+                    with contextlib.suppress(TimeoutError):  # A question may expire meanwhile.
+                        await asyncio.wait_for(pod.changed.wait(), _POLL_SECONDS)
         return {"version": self._version(pod), "open": self._open(pod)}
 
     def _open(self, pod: _Pod) -> list[Object]:
@@ -127,7 +137,28 @@ class Runtimes:
         if agent is None:
             return []
         uid = agent["metadata"]["uid"]
-        return [_ask(ask, more) for ask, more in (asks_of(agent) or {}).items() if (uid, ask) not in self._decisions]
+        found = []
+        for ask, more in (asks_of(agent) or {}).items():
+            expiry = self._expiry(pod, uid, ask) if "expires" in more else None
+            if (uid, ask) not in self._decisions and expiry != "":
+                found.append(_ask(ask, more["arguments"], expiry))
+        return found
+
+    def _expiry(self, pod: _Pod, uid: str, ask: str) -> str:
+        """Return when the question expires; empty after that.
+
+        An Approval keeps the expiry with which it was created. Until it exists, a question that has expired is asked
+        again.
+        """
+        approval = self._cache.find(names.APPROVAL, pod.namespace, names.approval(pod.agent, ask))
+        if approval is not None:
+            expiry = str(approval["spec"]["request"]["expiresAt"])
+            has_passed = expiry <= _text(time.time())
+            return "" if has_passed and "escalated" in approval.get("status", {}) else expiry
+        expiry = self._expiries.get((uid, ask), "")
+        if expiry <= _text(time.time()):
+            expiry = self._expiries[uid, ask] = _text(time.time() + _EXPIRY_SECONDS)
+        return expiry
 
     def _version(self, pod: _Pod) -> str:
         return hashlib.sha256(json.dumps(self._open(pod)).encode()).hexdigest()
@@ -157,7 +188,7 @@ class Runtimes:
             task.add_done_callback(self._tasks.discard)
 
 
-def _ask(ask: str, more: Object) -> Object:
+def _ask(ask: str, arguments: Object, expires_at: str | None) -> Object:
     return {
         "task": f"task-of-{ask}",
         "context": "c",
@@ -165,12 +196,12 @@ def _ask(ask: str, more: Object) -> Object:
         "tool": "load_skill",
         "title": "Load?",
         "preview": "Loads a skill",
-        "arguments": more["arguments"],
-        "argumentsDigest": digest_of(more["arguments"]),
+        "arguments": arguments,
+        "argumentsDigest": digest_of(arguments),
         "requestedBy": "user:anna",
         "chain": [],
         "createdAt": _LONG_AGO,
-        "expiresAt": more.get("expiresAt"),
+        "expiresAt": expires_at,
     }
 
 

@@ -57,7 +57,7 @@ def _unsettled_runtime(bodies: Sequence[Object]) -> str:
     """Return what is missing between agents with a runtime and their Approvals and pods, or ""."""
     approvals = {body["metadata"]["name"]: body for body in bodies if body["kind"] == names.APPROVAL}
     with_pods = {body["metadata"].get("labels", {}).get(names.AGENT_LABEL) for body in bodies if body["kind"] == "Pod"}
-    asks: dict[str, str] = {}
+    asks: dict[str, Object] = {}
     for agent in (body for body in bodies if body["kind"] == names.AGENT):
         name, own = agent["metadata"]["name"], asks_of(agent)
         if own is None:
@@ -68,7 +68,7 @@ def _unsettled_runtime(bodies: Sequence[Object]) -> str:
             # The status shows the sleep before the pod ends.
             if name in with_pods:
                 return f"Agent {name} sleeps and still has a pod"
-        asks |= {names.approval(name, ask): digest_of(more["arguments"]) for ask, more in own.items()}
+        asks |= {names.approval(name, ask): more for ask, more in own.items()}
     return next(_unsettled_approvals(approvals, asks), "")
 
 
@@ -78,13 +78,15 @@ def _is_asleep(agent: Object) -> bool:
     return sleep is not None and sleep.get("request", "") == wake
 
 
-def _unsettled_approvals(approvals: dict[str, Object], asks: dict[str, str]) -> Iterator[str]:
-    for name, digest in asks.items():
+def _unsettled_approvals(approvals: dict[str, Object], asks: dict[str, Object]) -> Iterator[str]:
+    for name, ask in asks.items():
+        digest = digest_of(ask["arguments"])
         if name not in approvals or approvals[name]["spec"]["request"]["argumentsDigest"] != digest:
             yield f"Approval {name} does not show the question"
     for name, body in approvals.items():
         status = body.get("status", {})
         if "phase" not in status:
             yield f"Approval {name} has no status"
-        if "closed" not in status and ("decision" in body["spec"] or name not in asks):
+        must_close = name not in asks or "expires" in asks[name] or "decision" in body["spec"]
+        if must_close and "closed" not in status:
             yield f"Approval {name} is not closed"

@@ -90,7 +90,7 @@ async def sweep(plane: ControlPlane, place: Place, *, share: float = 1.0) -> Fin
         await install_crds(client)
         # The garbage collector learns of new kinds when it starts, and otherwise every 30 seconds.
         await asyncio.to_thread(plane.restart_controllers)
-        async with WatchCache(client, kinds=("Agent", "Pod")) as cache, Runtimes(cache) as runtimes:
+        async with WatchCache(client, kinds=("Agent", "Pod", "Approval")) as cache, Runtimes(cache) as runtimes:
             Kubelet(client, cache, address=runtimes.address)
             return await _dealt(place, every=max(1, round(1 / share)))
 

@@ -5,10 +5,7 @@ sleeping agents, and starts with a wake where an agent must answer. The agent `l
 it.
 """
 
-import asyncio
 import json
-import time
-from datetime import UTC, datetime
 from typing import Any
 
 from e2e.control_plane.client import Client, Object
@@ -17,8 +14,6 @@ from e2e.faults.runtimes import RUNTIME
 
 from fleetwright_api import names
 
-_EXPIRY_SECONDS = 40
-"""Long enough for the operator to create the Approval, even if it is killed meanwhile."""
 _REACH = {"reach": "Direct"}
 _BELOW = {"parent": {"name": "lead"}, **_REACH}
 
@@ -62,13 +57,8 @@ async def _wake(client: Client, space: str, name: str, request: str, **annotatio
 
 
 async def _ask(client: Client, space: str) -> None:
-    """Wake the agents. The clerk asks three questions, of which one expires."""
-    expires = datetime.fromtimestamp(time.time() + _EXPIRY_SECONDS, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    asks = {
-        "decided": {"arguments": {"name": "one"}},
-        "expiring": {"arguments": {"name": "two"}, "expiresAt": expires},
-        "replaced": {"arguments": {"name": "three"}},
-    }
+    """Wake the agents. The clerk asks two questions."""
+    asks = {"decided": {"arguments": {"name": "one"}}, "replaced": {"arguments": {"name": "three"}}}
     await _wake(client, space, "clerk", "first", **{RUNTIME: _runtime(asks)})
     await _wake(client, space, "napper", "first")
 
@@ -81,12 +71,12 @@ async def _decide(client: Client, space: str) -> None:
 
 
 async def _expire(client: Client, space: str) -> None:
-    """Let one question expire, change the arguments of another one, and resume the napper."""
-    approval = await client.find("Approval", space, names.approval("clerk", "expiring"))
-    assert approval is not None
-    expires = datetime.fromisoformat(approval["spec"]["request"]["expiresAt"]).timestamp()
-    await asyncio.sleep(max(0.0, expires - time.time()))
-    asks = {"decided": {"arguments": {"name": "one"}}, "replaced": {"arguments": {"name": "four"}}}
+    """Ask a question that expires, change the arguments of another one, and resume the napper."""
+    asks = {
+        "decided": {"arguments": {"name": "one"}},
+        "expiring": {"arguments": {"name": "two"}, "expires": True},
+        "replaced": {"arguments": {"name": "four"}},
+    }
     await _wake(client, space, "clerk", "second", **{RUNTIME: _runtime(asks)})
     await client.merge("Agent", space, "napper", {"spec": {"suspend": None}})
 

@@ -135,8 +135,10 @@ def _install(commit: str, *, own_code: bool, progress: Progress) -> Path:
 
 def _extract(commit: str, folder: Path, *paths: str) -> None:
     """Write files of a commit into a folder. A worktree would outlive the cache in the list of the repository."""
-    archive = subprocess.run(["git", "archive", commit, *paths], cwd=CHECKOUT, capture_output=True, check=True)
-    subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        archive = Path(temporary) / "files.tar"
+        _run(["git", "archive", f"--output={archive}", commit, *paths], CHECKOUT)
+        _run(["tar", "-x", "-f", archive, "-C", folder], CHECKOUT)
 
 
 def _remove_old(folder: Path) -> None:

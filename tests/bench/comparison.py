@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.bench.table import format_number
 
-TENTH = 0.1
-"""Smaller differences of the medians are not judged."""
+JUDGED_DIFFERENCE = 0.1
+"""A smaller difference of the medians, as a part of that of the base, is not judged."""
 HEAD = ("row", "base", "head", "ratio", "verdict")
 
 
@@ -65,7 +65,7 @@ class Comparison:
             return Verdict.REFERENCE
         base, head = statistics.median(self.base), statistics.median(self.head)
         overlap = max(min(self.base), min(self.head)) <= min(max(self.base), max(self.head))
-        if overlap or abs(head - base) <= TENTH * abs(base):
+        if overlap or abs(head - base) <= JUDGED_DIFFERENCE * abs(base):
             return Verdict.SAME
         return Verdict.BETTER if (head > base) is self.higher_is_better else Verdict.WORSE
 
