@@ -34,7 +34,8 @@ class _Recorder:
             text = f"{report.longreprtext}{sections}"[-_LONGEST_TEXT:]
             self._write("failed", report.nodeid, when=report.when or "", text=text)
         elif report.skipped:
-            self._write("skipped", report.nodeid, text=report.longreprtext[-_LONGEST_TEXT:])
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+            self._write("skipped", report.nodeid, text=reason[-_LONGEST_TEXT:])
         elif report.when == "call":
             self._write("passed", report.nodeid)
 

@@ -49,7 +49,8 @@ class Result:
     seconds: float
     passed: int = 0
     failed: int = 0
-    skipped: int = 0
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """The reason of each test that could not run."""
     reason: str = ""
     """The reason why the ring could not run or was ended."""
     repeatable: Mapping[str, str] = field(default_factory=dict)
@@ -138,7 +139,7 @@ def _judge_ceiling(ring: Ring, outcomes: Outcomes) -> Result:
         seconds=0.0,
         passed=len(outcomes.passed),
         failed=len(outcomes.failed) + len(outcomes.open) or 1,
-        skipped=len(outcomes.skipped),
+        skipped=outcomes.skipped,
         reason="ended at its ceiling; unfinished tests: " + ", ".join(unfinished),
     )
 
@@ -153,7 +154,7 @@ def _judge_command(ring: Ring, command: _Command) -> Result:
 
 
 def _judge_tests(ring: Ring, command: _Command, outcomes: Outcomes) -> Result:
-    counted = Result(ring, command.status, 0.0, passed=len(outcomes.passed), skipped=len(outcomes.skipped))
+    counted = Result(ring, command.status, 0.0, passed=len(outcomes.passed), skipped=outcomes.skipped)
     if command.status == 0:
         return counted
     if command.status == CANNOT_RUN:

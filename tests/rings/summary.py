@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from tests.rings.runner import MOST_UNSTABLE, Result, Unstable
 
 _LONGEST_FAILURE = 60
+_SHOWN_SKIPPED = 20
 
 
 def is_red(results: Sequence[Result], *, in_ci: bool) -> bool:
@@ -16,7 +17,7 @@ def count_failures(results: Sequence[Result], *, in_ci: bool) -> int:
 
     Unstable tests are failures if there are too many. In CI, rings and tests that could not run are failures too.
     """
-    missing = sum(result.skipped + result.could_not_run for result in results)
+    missing = sum(len(result.skipped) + result.could_not_run for result in results)
     failed = sum(result.failed for result in results if not result.could_not_run)
     unstable = _unstable_of(results)
     return failed + (missing if in_ci else 0) + (len(unstable) if len(unstable) > MOST_UNSTABLE else 0)
@@ -33,7 +34,8 @@ def summary_lines(results: Sequence[Result], skipped: Mapping[str, Sequence[str]
     for name, unstable_before in skipped.items():
         listed = f", unstable: {', '.join(unstable_before)}" if unstable_before else ""
         lines.append(f"  {name:<13} green on this tree already{listed}")
-    lines += [_ring_line(result) for result in results]
+    for result in results:
+        lines += [_ring_line(result), *(f"    {test} could not run: {why}" for test, why in _reasons(result))]
     if unstable:
         lines.append(f"unstable: {', '.join(found.test for found in unstable)}")
     if len(unstable) > MOST_UNSTABLE:
@@ -54,12 +56,17 @@ def _ring_line(result: Result) -> str:
     if result.failed:
         counts.append(f"{result.failed} failed")
     if result.skipped:
-        counts.append(f"{result.skipped} could not run (reasons above)")
+        counts.append(f"{len(result.skipped)} could not run")
     if result.unstable:
         counts.append(f"{len(result.unstable)} unstable")
     word = "passed" if result.is_green else "FAILED"
     reason = f": {result.reason}" if result.reason else ""
     return f"  {result.ring.name:<13} {word} in {result.seconds:.0f} s, {', '.join(counts)}{reason}"
+
+
+def _reasons(result: Result) -> list[tuple[str, str]]:
+    """Return each skipped test with the last line of its reason. All tests of a module often have the same one."""
+    return [(test, text.strip().splitlines()[-1]) for test, text in list(result.skipped.items())[:_SHOWN_SKIPPED]]
 
 
 def _unstable_lines(found: Unstable) -> list[str]:

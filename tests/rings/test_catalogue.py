@@ -72,7 +72,7 @@ def test_green_rings_are_those_whose_last_result_is_green(checkout, tmp_path):
 
 def test_ring_with_skipped_tests_runs_again(checkout, tmp_path):
     results = Results(tmp_path, checkout)
-    results.add(Result(RINGS["unit"], status=0, seconds=1.0, passed=1, skipped=1))
+    results.add(Result(RINGS["unit"], status=0, seconds=1.0, passed=1, skipped={"test_x": "no helm"}))
     assert results.green_rings() == {}
 
 

@@ -88,6 +88,15 @@ async def test_test_that_passes_when_repeated_is_unstable_and_green(folder):
     assert printed.endswith("2 passed, 0 failed")
 
 
+async def test_summary_names_a_skipped_test_with_its_reason_and_fails_in_ci(folder):
+    source = "import pytest\ndef test_good(): pass\ndef test_chart(): pytest.skip('there is no helm')"
+    ring = pytest_ring(folder, source)
+    result = await run(ring, folder)
+    test = f"{ring.command[-1]}::test_chart"
+    assert f"    {test} could not run: Skipped: there is no helm" in summary_lines([result], {}, in_ci=True)
+    assert [count_failures([result], in_ci=in_ci) for in_ci in (False, True)] == [0, 1]
+
+
 async def test_test_that_fails_twice_is_a_fault(folder):
     result = await run(pytest_ring(folder, "def test_one(): pass\ndef test_bad(): assert False"), folder)
     assert (result.is_green, result.passed, result.failed, result.unstable) == (False, 1, 1, ())
