@@ -10,7 +10,7 @@ writes or makes no more progress. Then the operator is killed once, and another 
 import asyncio
 import multiprocessing
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +24,7 @@ from e2e.control_plane.watch_cache import WatchCache
 from e2e.faults.cases import Chain, Findings, Steps, chains, errors, kills, last_step, losses, sampled
 from e2e.faults.flows import OBJECTS, Flow
 from e2e.faults.keys import CARDS, GATEWAY, keys_swept
-from e2e.faults.operator_group import OperatorGroup, Place, scene_of
+from e2e.faults.operator_group import OperatorGroup, Place, Scene, scene_of
 from e2e.faults.reference import Disagreement, References, record
 from e2e.faults.runtimes import Runtimes
 from e2e.faults.team_flow import TEAM
@@ -44,6 +44,8 @@ _AT_ONCE = 15
 
 Kills take longest, because the operator restarts.
 """
+_CONFINED = 45
+"""The number of namespaces of one confined operator, which watches each of them separately."""
 _FAST = {
     "FLEETWRIGHT_STALLED_SECONDS": "1.5",
     "FLEETWRIGHT_RETRY_CAP_SECONDS": "2",
@@ -201,29 +203,33 @@ async def _disturbed(order: Order) -> Findings:
 
     A `confined` operator serves only its namespaces, by its settings and its permissions.
     """
+    every = chains(order.name, order.steps)
+    size = _CONFINED if order.confined else len(every)
+    async with scene_of(order.place, order.name) as scene:
+        for start in range(0, len(every), size):
+            await _disturb_namespaces(order, scene, every[start : start + size], system=f"system-{order.name}-{start}")
+        return scene.findings
+
+
+async def _disturb_namespaces(order: Order, scene: Scene, going: Sequence[Chain], *, system: str) -> None:
     gate = asyncio.Semaphore(_AT_ONCE)
-    going = chains(order.name, order.steps)
     confined = [chain.space for chain in going] if order.confined else []
     environment = {**order.environment, "FLEETWRIGHT_NAMESPACES": ",".join(confined)}
-    async with scene_of(order.place, order.name) as scene:
-        verifier = Verifier(scene, order.references, strict=order.strict)
-        await asyncio.gather(*(make_namespace(scene.client, space) for space in confined))
-        installation = await install_release(
-            scene.client, f"system-{order.name}", namespaces=confined, gateway=order.gateway
-        )
+    verifier = Verifier(scene, order.references, strict=order.strict)
+    await asyncio.gather(*(make_namespace(scene.client, space) for space in confined))
+    installation = await install_release(scene.client, system, namespaces=confined, gateway=order.gateway)
 
-        async def walk(chain: Chain) -> None:
-            async with gate:
-                well = await verifier.prepared(chain)
-                for place in range(last_step(chain.steps) + 1):
-                    if well:
-                        await verifier.act(chain, place)
-                        well = await verifier.judged(chain, place)
+    async def walk(chain: Chain) -> None:
+        async with gate:
+            well = await verifier.prepared(chain)
+            for place in range(last_step(chain.steps) + 1):
+                if well:
+                    await verifier.act(chain, place)
+                    well = await verifier.judged(chain, place)
 
-        async with OperatorGroup(scene, order.name, installation, environment):
-            await asyncio.gather(*map(walk, going))
-            await verifier.look_again()
-        return scene.findings
+    async with OperatorGroup(scene, order.name, installation, environment):
+        await asyncio.gather(*map(walk, going))
+        await verifier.look_again()
 
 
 async def _killed(order: Order) -> Findings:

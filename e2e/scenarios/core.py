@@ -68,10 +68,7 @@ CORE = {
     "test_workspace.py::test_shell_reaches_a_named_host_through_the_proxy_only": (
         "It reaches hosts by name only through an HTTP proxy in another pod"
     ),
-    "test_workspace.py::test_shell_sees_no_token_and_no_process_of_the_runner": (
-        "A command runs in a pod without credentials"
-    ),
-    "test_workspace.py::test_source_is_cloned_once_without_a_credential": (
+    "test_workspace.py::test_shell_sees_no_credential_and_no_process_of_the_runner": (
         "A command runs in a pod without credentials"
     ),
     "test_workspace.py::test_workspace_is_isolated_except_from_its_agent": (

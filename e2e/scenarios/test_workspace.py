@@ -132,14 +132,10 @@ def desk(fleet: Fleet) -> Desk:
     return Desk(fleet, caller, token)
 
 
-def test_source_is_cloned_once_without_a_credential(desk: Desk) -> None:
+def test_source_is_cloned_once(desk: Desk) -> None:
     status = desk.fleet.get(f"agent/{AGENT}")["status"]["workspace"]
     assert len(status["source"]["commit"]) == 40
     assert desk.shell("ls", "/workspace").split() == ["AGENTS.md", "shop.py", "test_shop.py"]
-    assert desk.fleet.kubectl.attempt(
-        "exec", desk.pod(), f"--namespace={desk.fleet.namespace}", "--container=shell", "--",
-        "grep", "-r", "open-sesame", "/workspace", "/home", "/tmp", "/run",
-    ).returncode == 1  # fmt: skip
     desk.fleet.until(
         lambda: not desk.fleet.get("pods", "--selector=app.kubernetes.io/component=workspace-clone")["items"],
         "the pod that cloned is gone",
@@ -210,7 +206,12 @@ def test_shell_reaches_a_named_host_through_the_proxy_only(desk: Desk) -> None:
     assert f"refused host={AGENT}.{desk.fleet.namespace}.svc port=80 reason='host not allowed'" in log
 
 
-def test_shell_sees_no_token_and_no_process_of_the_runner(desk: Desk) -> None:
+def test_shell_sees_no_credential_and_no_process_of_the_runner(desk: Desk) -> None:
+    """The password of the git repository was used to clone it."""
+    assert desk.fleet.kubectl.attempt(
+        "exec", desk.pod(), f"--namespace={desk.fleet.namespace}", "--container=shell", "--",
+        "grep", "-r", "open-sesame", "/workspace", "/home", "/tmp", "/run",
+    ).returncode == 1  # fmt: skip
     assert "runner" not in desk.shell("sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
     assert desk.shell("sh", "-c", "ls /etc/fleetwright /var/run/secrets 2>&1 || true").count("No such file") == 2
 
