@@ -25,6 +25,7 @@ An operator without writes for this time waits for blocked or other writes.
 _IDLE_SECONDS = 5.0
 """An operator that is idle for this long, with an empty work queue, will not reach the remaining cases."""
 _HANG_UP_SECONDS = 10.0
+_SHOWN_LOG = 6000
 _BUSY_SECONDS = 60.0
 """The time limit for a busy machine, on which nothing may happen for a while although there is work to do."""
 
@@ -90,7 +91,10 @@ class OperatorGroup:
         self.process.kill_if_alive()
         found = [*self.process.complaints(), *self.proxy.refused]
         found += [f"was not started again: {ended}"] if isinstance(ended, Exception) else []
-        self._scene.findings.complaints += [f"{self._prefix}: {line}" for line in found]
+        findings = self._scene.findings
+        if findings.complaints or any(verdict.problem for verdict in findings.verdicts):
+            found.append(f"the end of the operator's log:\n{self.process.log.read_text()[-_SHOWN_LOG:]}")
+        findings.complaints += [f"{self._prefix}: {line}" for line in found]
         await self.proxy.__aexit__(None, None, None)
 
     async def kill_where_due(self, cases: Mapping[str, Iterable[Case]]) -> int:

@@ -39,6 +39,8 @@ either.
 """
 _PROCESSES = 9
 """One for each item of `_works` and `_team_works`, and one for each key ring."""
+_WHOLE_PROCESSES = 5
+"""All cases use whole processors, and more operators at the same time would only delay each other."""
 _AT_ONCE = 15
 """The number of concurrent namespaces for errors and for lost events.
 
@@ -138,7 +140,8 @@ def _team_works(place: Place, references: References, *, every: int) -> list[Wor
 async def _dealt(place: Place, *, every: int) -> Findings:
     whole, started = Findings(), time.monotonic()
     loop = asyncio.get_running_loop()
-    pool = ProcessPoolExecutor(_PROCESSES, mp_context=multiprocessing.get_context("spawn"))
+    processes = _WHOLE_PROCESSES if every == 1 else _PROCESSES
+    pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
     try:
 
         async def judge(work: Work) -> None:
