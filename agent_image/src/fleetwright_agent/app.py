@@ -1,6 +1,7 @@
 """Builds the application. The model loop is imported when the first task runs, not by this module."""
 
 import os
+import socket
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib.metadata import EntryPoint
@@ -59,6 +60,7 @@ from fleetwright_agent.server.tasks.listing import TaskListing
 from fleetwright_agent.server.tasks.question_release import QuestionRelease
 from fleetwright_agent.server.tasks.request_handler import TaskRequestHandler
 from fleetwright_agent.storage.factory import agent_storage, agent_task_log
+from fleetwright_agent.storage.memory_lock import MemoryLock
 from fleetwright_agent.storage.storage import Storage
 from fleetwright_agent.storage.tasks.task_log import TaskLog
 from fleetwright_agent.telemetry.counter_file import CounterFile
@@ -98,9 +100,10 @@ def create_app(
     `executor` may be any `AgentExecutor` of the a2a-sdk. `identity` replaces the authentication by mounted tokens.
     """
     clock, metrics = clock or Clock(), declare_metrics(config, metrics or Metrics(CollectorRegistry()))
-    storage = storage or agent_storage(layout, clock)
+    lock = MemoryLock(layout.memory, name=socket.gethostname())
+    storage = storage or agent_storage(layout, clock, lock)
     plugins = Plugins(config.plugins, metrics, installed=installed_plugins or installed_entry_points)
-    task_log = log or agent_task_log(layout, clock, lost=metrics.tasks_lost.inc)
+    task_log = log or agent_task_log(layout, clock, lock, lost=metrics.tasks_lost.inc)
     parts = build_turn_dependencies(
         config, layout, clock, metrics, storage, task_log, tool_cache or ToolCache(), plugins
     )
@@ -189,6 +192,7 @@ def create_app(
             watchdog=EventLoopWatchdog(metrics.loop_stalls, stalled_seconds=stalled_seconds, dead_seconds=dead_seconds),
             log_level=LogLevel(layout.log_level_file),
             counters=CounterFile(layout.memory, metrics),
+            memory_lock=lock,
             retry_seconds=retry_seconds,
             keepalive_seconds=keepalive_seconds,
             has_custom_executor=is_custom,

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -224,10 +224,16 @@ class Guest:
             lines = (await http.get("/metrics")).text.splitlines()
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"fleetwright_{name}"))
 
+    async def status(self) -> dict[str, Any]:
+        """Return the status page; empty while the process does not listen yet."""
+        async with httpx.AsyncClient(verify=NO_TLS, base_url=self.ops_url, timeout=ceiling()) as http:
+            with suppress(httpx.TransportError):
+                return dict((await http.get("/status")).json())
+        return {}
+
     async def missing(self) -> list[str]:
         """Return the tools that the status page lists as missing from its MCP server."""
-        async with httpx.AsyncClient(verify=NO_TLS, base_url=self.ops_url, timeout=ceiling()) as http:
-            (server,) = (await http.get("/status")).json()["mcpServers"]
+        (server,) = (await self.status())["mcpServers"]
         return list(server["missing"])
 
     async def kill(self) -> None:
@@ -357,7 +363,7 @@ def agent_process(fork_server: ForkServer, mounted: Any, write: Callable[..., No
     """
 
     @asynccontextmanager
-    async def start(*, log: str = os.devnull, **changes: Any) -> AsyncIterator[Guest]:
+    async def start(*, log: str = os.devnull, ready: bool = True, **changes: Any) -> AsyncIterator[Guest]:
         """Args: `log` is the path of the file that receives the log lines."""
         write(**changes)
         ports = free_ports()
@@ -365,7 +371,8 @@ def agent_process(fork_server: ForkServer, mounted: Any, write: Callable[..., No
         process = fork_server.start([*arguments, "--port", str(ports[0]), "--ops-port", str(ports[1])], log=log)
         guest = Guest(*(f"http://127.0.0.1:{port}" for port in ports), process)
         try:
-            await guest.ready()
+            if ready:
+                await guest.ready()
             yield guest
         finally:
             if process.returncode is None:

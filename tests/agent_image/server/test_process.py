@@ -9,8 +9,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, closing, suppress
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,8 @@ import httpx
 import pytest
 from e2e.cluster.ports import free_ports
 from tests.agent_image.plain import NO_TLS
-from tests.support.agent import steered_agent
-from tests.support.agent.fork_server import STEERED_AGENT, ForkedProcess, ForkServer
+from tests.support.agent.agent_process import AgentProcess
+from tests.support.agent.fork_server import ForkServer
 from tests.support.machine import ceiling
 from tests.support.waiting import await_until, within
 
@@ -30,104 +30,7 @@ from fleetwright_agent.__main__ import last_words
 pytestmark = pytest.mark.starts_first
 
 EXAMPLE = Path(__file__).parents[3] / "examples/foreign-executor"
-HEADERS = {"A2A-Version": "1.0", "Authorization": "Bearer token-of-default"}
-
-
-@dataclass
-class Agent:
-    process: asyncio.subprocess.Process | ForkedProcess
-    a2a: httpx.AsyncClient
-    ops: httpx.AsyncClient
-
-    async def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        answer: dict[str, Any] = (await self.a2a.post("/a2a", json=body)).json()
-        return answer
-
-    async def say(self, text: str, identifier: str, *, now: bool = False, **message: str) -> dict[str, Any]:
-        body = {"messageId": identifier, "role": "ROLE_USER", "parts": [{"text": text}]} | message
-        answer = await self.call("SendMessage", {"message": body, "configuration": {"returnImmediately": now}})
-        task: dict[str, Any] = answer["result"]["task"]
-        return task
-
-    async def events(self, text: str, identifier: str = "") -> AsyncIterator[dict[str, Any]]:
-        message = {"messageId": identifier or f"stream {text}", "role": "ROLE_USER", "parts": [{"text": text}]}
-        body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": message}}
-        async with self.a2a.stream("POST", "/a2a", json=body) as stream:
-            async for line in stream.aiter_lines():
-                if line.startswith("data: "):
-                    yield json.loads(line[6:])["result"]
-
-    async def reason(self) -> str:
-        """Return the reason from `/readyz`, once the agent reports one."""
-        async with within("the agent says why it is not ready"):
-            while True:
-                with suppress(httpx.TransportError):
-                    answer = await self.ops.get("/readyz")
-                    if answer.status_code == 503 and "starting" not in answer.text:
-                        return answer.text
-                await asyncio.sleep(0.02)
-
-    async def ready(self) -> None:
-        async with within("the agent is ready"):
-            while True:
-                try:
-                    if (await self.ops.get("/readyz")).status_code == 200:
-                        assert self.process.returncode is None, "another program answers on the port of the agent"
-                        return
-                except httpx.TransportError:
-                    assert self.process.returncode is None, "the agent process exited"
-                await asyncio.sleep(0.02)
-
-
-Start = Callable[[], Any]
-
-
-@pytest.fixture
-def start(fork_server: ForkServer, mounted: Any) -> Start:
-    """Return a function that starts the agent on the mounted files, and kills it at the end if it still runs."""
-
-    async def started(
-        ports: Sequence[int], executor: str, prefix: Sequence[str], program: Path | None
-    ) -> asyncio.subprocess.Process | ForkedProcess:
-        words = [str(mounted.layout.root), *map(str, ports)]
-        environment = {**os.environ, "PYTHONPATH": str(EXAMPLE)}
-        if executor:
-            _answers(executor, mounted)
-            where = ["--root", str(mounted.layout.root), "--host", "127.0.0.1"]
-            words = ["serve", *where, "--port", str(ports[0]), "--ops-port", str(ports[1])]
-            return fork_server.start(words, environment=environment)
-        if program is None and not prefix:
-            return fork_server.start(words, entry=STEERED_AGENT)
-        return await asyncio.create_subprocess_exec(
-            *(*prefix, sys.executable, str(program or steered_agent.__file__), *words),
-            stdout=subprocess.DEVNULL,
-            env=environment,
-        )
-
-    @asynccontextmanager
-    async def of(
-        *, executor: str = "", prefix: Sequence[str] = (), ready: bool = True, program: Path | None = None
-    ) -> AsyncIterator[Agent]:
-        """Start the agent; an executor requires the image's command, and the prefix is a command that runs it."""
-        ports = free_ports()
-        process = await started(ports, executor, prefix, program)
-        urls = [f"http://127.0.0.1:{port}" for port in ports]
-        try:
-            async with (
-                httpx.AsyncClient(verify=NO_TLS, base_url=urls[0], headers=HEADERS, timeout=ceiling()) as a2a,
-                httpx.AsyncClient(verify=NO_TLS, base_url=urls[1], timeout=ceiling()) as ops,
-            ):
-                agent = Agent(process, a2a, ops)
-                if ready:
-                    await agent.ready()
-                yield agent
-        finally:
-            if process.returncode is None:
-                process.kill()
-            await process.wait()
-
-    return of
+Start = Callable[..., Any]
 
 
 def _count_tasks_with_text(mounted: Any, text: str) -> int:
@@ -258,7 +161,7 @@ async def test_second_sigterm_stops_at_once_and_fails_the_task(start: Start) -> 
         assert ended["status"]["state"] == "TASK_STATE_FAILED"
 
 
-def _answers(executor: str, mounted: Any) -> None:
+def _set_executor(mounted: Any, executor: str) -> None:
     config = json.loads(mounted.layout.config_file.read_text())
     mounted.write(mounted.layout.config_file, config | {"executor": executor})
 
@@ -335,7 +238,7 @@ async def test_serve_listens_on_both_ip_families_on_both_ports(mounted: Any, add
             httpx.AsyncClient(verify=NO_TLS, base_url=f"http://{address}:{ports[0]}", timeout=ceiling()) as a2a,
             httpx.AsyncClient(verify=NO_TLS, base_url=f"http://{address}:{ports[1]}", timeout=ceiling()) as ops,
         ):
-            await Agent(process, a2a, ops).ready()
+            await AgentProcess(process, a2a, ops).ready()
             assert (await a2a.get("/.well-known/agent-card.json")).status_code == 200
     finally:
         process.terminate()
@@ -366,7 +269,7 @@ async def test_ready_agent_has_not_imported_the_agent_loop(mounted: Any) -> None
         stderr=subprocess.PIPE,
     )
     async with httpx.AsyncClient(verify=NO_TLS, base_url=f"http://127.0.0.1:{ports[1]}", timeout=ceiling()) as ops:
-        agent = Agent(process, ops, ops)
+        agent = AgentProcess(process, ops, ops)
         reading = asyncio.ensure_future(process.communicate())
         await agent.ready()
         process.terminate()
@@ -416,7 +319,7 @@ class Idle:
     since: float
 
     @classmethod
-    async def on(cls, agent: Agent) -> "Idle":
+    async def on(cls, agent: AgentProcess) -> "Idle":
         idle = cls(*await asyncio.open_connection("127.0.0.1", agent.a2a.base_url.port), since=time.monotonic())
         await idle._asked()
         return idle
@@ -465,7 +368,7 @@ async def test_r15_blocked_event_loop_fails_readiness_before_liveness(start: Sta
         await idle.serves_again()
 
 
-async def _stalls(agent: Agent) -> float:
+async def _stalls(agent: AgentProcess) -> float:
     lines = (await agent.ops.get("/metrics")).text.splitlines()
     return float(next(line for line in lines if line.startswith("fleetwright_loop_stalls_total ")).split()[1])
 
@@ -504,7 +407,7 @@ async def test_example_sdk_executor_is_served(start: Start, how: dict[str, Any])
 def test_unloadable_executor_is_named(
     fork_server: ForkServer, mounted: Any, executor: str, says: str, look: tuple[str, ...]
 ) -> None:
-    _answers(executor, mounted)
+    _set_executor(mounted, executor)
     environment = {**os.environ, "PYTHONPATH": str(EXAMPLE)}
     ended = fork_server.run(*look, "--root", str(mounted.layout.root), environment=environment)
     assert ended.returncode == 2

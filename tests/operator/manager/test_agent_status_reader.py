@@ -27,8 +27,10 @@ def pod(
     label: str = "fleetwright.dev/agent",
     created: str = "2026-03-01T12:00:00Z",
     deleting: bool = False,
+    started: bool | None = None,
 ) -> CachedObject:
-    facts = {"podIP": ip, "conditions": [{"type": "Ready", "status": ready}]}
+    containers = [{"name": "sidecar", "started": True}, {"name": "agent", "started": started}]
+    facts = {"podIP": ip, "conditions": [{"type": "Ready", "status": ready}], "containerStatuses": containers}
     about = {"namespace": "shop", "name": uid, "uid": uid, "resource_version": "1", "created": created}
     about["deleting"] = deleting
     return CachedObject(kind="Pod", labels={label: "poet"}, projection=facts, **about)
@@ -110,6 +112,14 @@ async def test_status_reader_polls_only_ready_agents_every_minute(pods):
         pods.now += 80
         await pods.until_asked(2)
     assert pods.heard == [("a", SAID)] * 2
+
+
+async def test_status_reader_reads_a_pod_that_has_started_and_is_not_ready(pods):
+    """Such a pod may wait for the memory volume. A pod that still starts does not answer yet."""
+    pods.there = [pod("waits", ready="False", started=True), pod("starts", ready="False", started=False)]
+    async with pods.read():
+        await pods.until_asked(1)
+    assert pods.heard == [("waits", SAID)]
 
 
 async def test_status_reader_reads_a_pod_at_once_when_it_ends(pods):

@@ -273,6 +273,33 @@ async def test_stalled_agent_is_degraded_until_it_answers_again(poet, api):
     assert (found["Ready"][1], found["Degraded"][1]) == ("Ready", "ToolsMissing")
 
 
+async def test_pod_that_waits_for_the_memory_names_its_holder(poet, api):
+    """The pod of a deleted or evicted agent drains while its successor waits for the volume."""
+    api.roll_out("poet")
+    await say(poet, report(api))
+    tools = api.find("Agent", "poet")["status"]["tools"]
+    rolled_out = api.find("Deployment", "poet")["status"]
+    api.set_status("Deployment", "poet", {**rolled_out, "availableReplicas": 0})
+    api.put(
+        {
+            **api.find("Pod", "p1"),
+            "metadata": {**api.find("Pod", "p1")["metadata"], "deletionTimestamp": "2026-03-01T12:00:00Z"},
+        }
+    )
+    run_pod(api, "p2")
+    api.set_status("Pod", "p2", {"conditions": [{"type": "Ready", "status": "False"}]})
+    await poet.settle()
+    await say(poet, report(api, mcpServers=[], waitsForMemory={"holder": "p1"}), pod="p2")
+    found, status = poet.conditions("Agent", "poet"), api.find("Agent", "poet")["status"]
+    assert (found["Ready"][:2], status["phase"]) == (("False", "WaitingForMemory"), "Pending")
+    assert "pod 'p1' still uses the memory volume" in found["Ready"][2]
+    assert status["tools"] == tools, "a process that waits knows no tools yet"
+    api.roll_out("poet")
+    api.set_status("Pod", "p2", {"conditions": [{"type": "Ready", "status": "True"}]})
+    await say(poet, report(api), pod="p2")
+    assert poet.conditions("Agent", "poet")["Ready"][:2] == ("True", "Ready")
+
+
 async def test_cause_of_the_pod_counts_more_than_an_old_stall(poet, api):
     await say(poet, report(api, eventLoop={"stalledSeconds": 61}))
     crashed = {"name": "agent", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}

@@ -23,6 +23,8 @@ from fleetwright_agent.storage.errors import TaskLogUnavailable
 
 _logger = logging.getLogger(__name__)
 _STARTING: Final = "the agent is starting"
+_HOLDER_SECONDS: Final = 0.25
+"""The pause between two attempts to take the memory volume from the process that still uses it."""
 _LATE_SECONDS: Final = 2
 """The time for runs that have begun after the drain. The grace period of the pod has no more left."""
 
@@ -35,6 +37,8 @@ class Application:
         self._pushes = dependencies.push_service
         self._started = self._parts.clock.monotonic()
         self._waiting_for: str | None = _STARTING
+        self._memory_holder = ""
+        """The process that uses the memory volume, while this one waits for it."""
         self._leaving = False
         self._background: set[asyncio.Task[None]] = set()
         self._prompting: asyncio.Task[None] | None = None
@@ -47,7 +51,7 @@ class Application:
             status=self.status,
             scraped=dependencies.activity.note_scrape,
             heartbeat=self.watchdog,
-            is_starting=lambda: self._waiting_for == _STARTING,
+            is_starting=lambda: self._waiting_for == _STARTING or bool(self._memory_holder),
             agent_uid=lambda: dependencies.agent_uid.read()[0],
         )
 
@@ -59,7 +63,10 @@ class Application:
         await self._dependencies.turn_loader.get()
 
     async def start(self) -> None:
-        """Open the task log and recover interrupted tasks. While the log is unusable, the agent is not ready."""
+        """Open the memory and recover interrupted tasks.
+
+        While another process holds the memory volume, or the task log is unusable, the agent is not ready.
+        """
         self.watchdog.begin()
         self._tell_assumed()
         if self._parts.config.preload:
@@ -79,6 +86,8 @@ class Application:
                 )
 
     async def _opened(self) -> bool:
+        if not await self._has_memory():
+            return False
         try:
             await self._dependencies.task_log.open()
             self._dependencies.counters.resume()
@@ -90,9 +99,23 @@ class Application:
             return False
         return True
 
+    async def _has_memory(self) -> bool:
+        """Take the lock of the memory volume if it is free. Nothing else may touch the volume before."""
+        try:
+            holder = await asyncio.to_thread(self._dependencies.memory_lock.acquire)
+        except OSError as error:
+            self._memory_holder = ""
+            self._waiting_for = f"the memory volume cannot be locked: {error.strerror or error}"
+            return False
+        if holder and holder != self._memory_holder:
+            _logger.warning("waiting for the memory volume", extra={"holder": holder})
+            self._waiting_for = f"waiting for the memory volume, which {holder} still uses"
+        self._memory_holder = holder
+        return not holder
+
     async def _open_later(self) -> None:
-        """Retry: another process may release the file, space may become free, or the file may be repaired."""
-        await asyncio.sleep(self._dependencies.retry_seconds)
+        """Retry: another process may release the volume, space may become free, or a file may be repaired."""
+        await asyncio.sleep(_HOLDER_SECONDS if self._memory_holder else self._dependencies.retry_seconds)
         if await self._opened():
             await self._begin()
         else:
@@ -151,6 +174,8 @@ class Application:
         if self._parts.config.ephemeral_memory:
             # The next pod may already run, and no lock of a shared volume keeps it from exposing counters.
             self._dependencies.counters.hide()
+        if not self._dependencies.memory_lock.is_held:
+            return  # This process has not opened the memory, and has no task.
         _logger.info("draining", extra={"running": len(self._runs)})
         if self._prompting is not None:
             self._prompting.cancel()
@@ -182,13 +207,17 @@ class Application:
             parts.cost_accounting.aclose,
             parts.audit_trail.aclose,
             partial(asyncio.to_thread, self._dependencies.counters.save),
-            # Another process may use the volume after this.
             self._dependencies.task_log.aclose,
+            # Another process uses the volume after this.
+            self._release_memory,
         ]
         # If closing one part fails, the other parts are closed before the error is raised.
         async with AsyncExitStack() as ending:
             for close in reversed(in_order):
                 ending.push_async_callback(close)
+
+    async def _release_memory(self) -> None:
+        self._dependencies.memory_lock.release()
 
     async def _drain_late_runs(self) -> None:
         """Stop the runs that have begun after the drain, because the acceptance of their messages took so long.
@@ -231,6 +260,7 @@ class Application:
             "cardDigest": card.digest if card else None,
             **({} if stalled is None else {"eventLoop": {"stalledSeconds": int(stalled)}}),
             "uptimeSeconds": int(self._parts.clock.monotonic() - self._started),
+            **({"waitsForMemory": {"holder": self._memory_holder}} if self._memory_holder else {}),
             "runningTasks": len(self._runs),
             "currentTask": self._runs.current_task,
             "activity": self._activity(),

@@ -25,6 +25,7 @@ from fleetwright_agent.server.tasks.interrupt_expiry import InterruptExpiry
 from fleetwright_agent.server.tasks.message_acceptor import MessageAcceptor
 from fleetwright_agent.server.tasks.request_handler import TaskRequestHandler
 from fleetwright_agent.server.tasks.task_runner import TaskRunner
+from fleetwright_agent.storage.memory_lock import MemoryLock
 from fleetwright_agent.storage.tasks.task_log import TaskLog
 from fleetwright_agent.telemetry.counter_file import CounterFile
 from fleetwright_agent.telemetry.logs import LogLevel
@@ -65,6 +66,7 @@ class Dependencies:
     watchdog: EventLoopWatchdog
     log_level: LogLevel
     counters: CounterFile
+    memory_lock: MemoryLock
 
     retry_seconds: float
     keepalive_seconds: float

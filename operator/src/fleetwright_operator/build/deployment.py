@@ -150,7 +150,8 @@ def _container(
             {"name": "a2a", "containerPort": names.A2A_PORT, "protocol": "TCP"},
             {"name": "ops", "containerPort": names.OPS_PORT, "protocol": "TCP"},
         ],
-        "startupProbe": http_probe("/readyz", port="ops", period=1, failures=180),
+        # An agent has started once it answers. It may wait for the memory volume for as long as another pod drains.
+        "startupProbe": http_probe("/healthz", port="ops", period=1, failures=180),
         "readinessProbe": http_probe("/readyz", port="ops", period=5, failures=2),
         "livenessProbe": http_probe("/healthz", port="ops", period=10, failures=3),
         "resources": dict(resources),

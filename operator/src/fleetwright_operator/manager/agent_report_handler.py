@@ -70,9 +70,11 @@ class AgentReportHandler:
         )
         if is_unready(pod) and not pod.deleting and not report.is_stalled:
             # A process that starts does not know its budgets, servers and plugins yet.
-            if before is None:
+            if before is None and not report.memory_holder:
                 return StatusResult(is_complete=False)
-            report = replace(before, is_stalled=False)
+            known = before or AgentReport()
+            waiting = pod.name if report.memory_holder else known.pod
+            report = replace(known, pod=waiting, is_stalled=False, memory_holder=report.memory_holder)
         servers = self._reports.put(pod.namespace, agent, report)
         entry = self._cache.get(names.AGENT, pod.namespace, agent)
         compiled = entry.projection["status"].get("card", {}).get("digest") if entry else None

@@ -20,6 +20,7 @@ import aiohttp
 from fleetwright_api import names
 from fleetwright_api.encoding.untrusted_json import read_json
 from fleetwright_kube.cached_object import CachedObject
+from fleetwright_operator.build.deployment import CONTAINER
 
 logger = logging.getLogger(__name__)
 _LIMIT = 64 * 1024
@@ -97,12 +98,14 @@ class AgentStatusReader:
     def _enqueue_due(self) -> None:
         """Queue the pods that are due, by priority.
 
-        A pod that was not ready in between counts as new, and so does a pod that begins to end. A pod that was never
-        ready is not read, because it still starts.
+        A pod that was not ready in between counts as new, and so does a pod that begins to end. A pod whose agent has
+        not started yet is not read. One that has started and is not ready may wait for the memory volume.
         """
         agents = [pod for pod in self._pods() if names.AGENT_LABEL in pod.labels and pod.projection.get("podIP")]
         self._were_ready = {pod.uid for pod in agents if _is_ready(pod) or pod.uid in self._were_ready}
-        readable = {_key(pod): pod for pod in agents if pod.deleting or pod.uid in self._were_ready}
+        readable = {
+            _key(pod): pod for pod in agents if pod.deleting or pod.uid in self._were_ready or _has_started(pod)
+        }
         self._priorities = {key: turn for key, turn in self._priorities.items() if key in readable}
         now = self._clock()
         due = [pod for pod in readable.values() if self._priority(pod).due <= now]
@@ -183,6 +186,11 @@ def is_unready(pod: CachedObject) -> bool:
     """Return whether the pod says that it is not ready."""
     conditions = pod.projection.get("conditions", ())
     return any(condition["type"] == "Ready" and condition["status"] != "True" for condition in conditions)
+
+
+def _has_started(pod: CachedObject) -> bool:
+    containers = pod.projection.get("containerStatuses", ())
+    return any(container.get("started") for container in containers if container.get("name") == CONTAINER)
 
 
 def _is_ready(pod: CachedObject) -> bool:

@@ -20,7 +20,7 @@ from fleetwright_operator.reconcilers.agent_parts import (
 )
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.audit_record import Record, record_of
-from fleetwright_operator.status.runtime_report import with_stall
+from fleetwright_operator.status.runtime_report import with_memory_wait, with_stall
 from fleetwright_operator.status.workload_health import WorkloadHealth, deployment_health
 from fleetwright_operator.validate.fleet_checks import suspension_reason
 
@@ -35,7 +35,8 @@ def agent_health(observed: ObservedAgent, cache: Cache, revision: str, *, asleep
         suspended=suspension_reason(observed.agent.spec, observed.team),
         asleep=asleep,
     )
-    return with_stall(health, observed.report, revision=revision, is_running=_is_running(observed))
+    health = with_stall(health, observed.report, revision=revision, is_running=_is_running(observed))
+    return with_memory_wait(health, observed.report)
 
 
 def _is_running(observed: ObservedAgent) -> bool:

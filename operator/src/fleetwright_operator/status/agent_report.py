@@ -80,6 +80,8 @@ class AgentReport:
     """The reason of the last failure in the last minute."""
     is_stalled: bool = False
     """True if the event loop of the agent was blocked when the report was made. The agent then answers no request."""
+    memory_holder: str = ""
+    """The process that still uses the memory volume, while this pod waits for it."""
     running_tasks: int = field(default=0, compare=False)
     spent_usd: float = field(default=0.0, compare=False)
     outcomes: tuple[OutcomeReport, ...] = field(default=(), compare=False)

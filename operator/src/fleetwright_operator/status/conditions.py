@@ -82,6 +82,7 @@ PROGRESS = frozenset(
         "SourcePending",
         "Suspended",
         "Suspending",
+        "WaitingForMemory",
     }
 )
 """Reasons for progress, or for a state that the spec asks for. The user does not need to act."""
@@ -89,6 +90,8 @@ PROGRESS = frozenset(
 EVENT_LOOP_STALLED = "EventLoopStalled"
 """The reason of `Degraded`, and of `Available` while the pod is not ready, while the agent's event loop is blocked."""
 
+WAITING_FOR_MEMORY = "WaitingForMemory"
+"""The reason of `Available` while the pod waits for the memory volume, which another pod still uses."""
 ASLEEP = "Asleep"
 """The reason of `Available` and `Ready` while the agent sleeps."""
 _MESSAGE_LIMIT = 4096

@@ -38,6 +38,8 @@ _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 _AMOUNT = re.compile(r"[0-9]{1,9}(\.[0-9]{1,12})?")
 """An amount in US dollars with up to 12 decimals: the limit of a budget, or the cost of tasks."""
 _TOKENS_LIMIT = 10**12
+_HOLDER = re.compile(r"[A-Za-z0-9][-.A-Za-z0-9 ]{0,252}")
+"""The host name of a pod, or words for another process."""
 _PERIODS = ("Hour", "Day", "Month")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SKILL = re.compile(r"[!-~]{1,64}")
@@ -59,6 +61,7 @@ def parse_report(document: Any, *, pod: str = "", read_at: int = 0) -> AgentRepo
         model=_model_health(document.get("modelCalls")),
         model_error=_model_error(document.get("modelCalls")),
         is_stalled=_is_stalled(document.get("eventLoop")),
+        memory_holder=_memory_holder(document.get("waitsForMemory")),
         running_tasks=_count(document.get("runningTasks")),
         spent_usd=_dollars(document.get("spentUsd")),
         outcomes=_outcomes(document.get("outcomes")),
@@ -84,6 +87,10 @@ def _model_error(told: Any) -> str:
 def _is_stalled(told: Any) -> bool:
     """Return whether the loop was blocked. The duration grows with each report, so the operator does not keep it."""
     return isinstance(told, Mapping) and _count(told.get("stalledSeconds")) > 0
+
+
+def _memory_holder(told: Any) -> str:
+    return _matching(_HOLDER, told.get("holder")) if isinstance(told, Mapping) else ""
 
 
 def _count(value: Any) -> int:

@@ -10,11 +10,13 @@ from typing import Any, Final
 from fleetwright_api.spec.limits import BudgetSpec
 from fleetwright_api.violation import Violation
 from fleetwright_operator.status.agent_report import AgentReport, ModelHealth
-from fleetwright_operator.status.conditions import DEGRADED, EVENT_LOOP_STALLED
+from fleetwright_operator.status.conditions import DEGRADED, EVENT_LOOP_STALLED, WAITING_FOR_MEMORY
 from fleetwright_operator.status.workload_health import CRASH, WorkloadHealth
 
 Tools = list[dict[str, Any]]
 MODEL_FAILING: Final = "ModelFailing"
+_UNEXPLAINED: Final = frozenset({"RollingOut", "NotReady"})
+"""Reasons of a pod that is not ready, where only the agent itself can say why."""
 _STALLED: Final = (
     "the event loop of the agent is blocked, so the agent answers no requests. The log of its pod shows the call that"
     " blocks; correct the plugin or the tool. If it lasts for more than a minute, the kubelet restarts the agent"
@@ -86,9 +88,23 @@ def with_stall(
     """
     if report is None or not report.is_stalled or report.revision != revision:
         return health
-    replaceable = {"RollingOut", "NotReady", *([CRASH] if is_running else [])}
+    replaceable = {*_UNEXPLAINED, *([CRASH] if is_running else [])}
     is_unexplained = health.status is False and health.reason in replaceable
     return WorkloadHealth(False, EVENT_LOOP_STALLED, _STALLED) if is_unexplained else health
+
+
+def with_memory_wait(health: WorkloadHealth, report: AgentReport | None) -> WorkloadHealth:
+    """Return the health with the holder of the memory volume as the reason why the pod is not ready.
+
+    Another reason of the Deployment or the pod stays.
+    """
+    if report is None or not report.memory_holder or health.status is not False or health.reason not in _UNEXPLAINED:
+        return health
+    text = (
+        f"pod {report.memory_holder!r} still uses the memory volume, and the next pod waits for it. It ends after its"
+        " tasks, or after spec.drainSeconds. If it hangs, delete it with --force; if its node is lost, delete the Node"
+    )
+    return WorkloadHealth(False, WAITING_FOR_MEMORY, text)
 
 
 def model_fails(previous: Mapping[str, Any], report: AgentReport | None) -> bool:

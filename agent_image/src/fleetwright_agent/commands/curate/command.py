@@ -1,4 +1,4 @@
-"""`fleetwright-agent curate`: curates the learned skills now, even while the agent is running.
+"""`fleetwright-agent curate`: curates the learned skills while no agent uses the memory volume.
 
 The command prints one line of JSON for each owner with the merged and pruned skills, and a last line with the totals.
 With `--dry-run` it changes nothing. It fails if the agent's configuration does not enable learned skills.
@@ -27,7 +27,9 @@ def declare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
 
 
 def run(options: argparse.Namespace) -> None:
-    """Raises: ConfigurationError: Learned skills are not enabled, or cannot all be read and written."""
+    """Raises: ConfigurationError: Learned skills are not enabled or cannot all be read and written, or an agent
+    serves.
+    """
     layout = Layout(root=options.root)
     config = load(layout)
     if not config.memory.skills.enabled:

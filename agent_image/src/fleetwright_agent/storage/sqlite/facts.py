@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from fleetwright_agent.storage.facts import Fact, TooManyFacts
+from fleetwright_agent.storage.memory_lock import MemoryLock
 from fleetwright_agent.storage.provenance import Provenance
 from fleetwright_agent.storage.sqlite.engine.owner_databases import OwnerDatabases
 from fleetwright_agent.storage.tokenizer import MOST, quoted, words
@@ -42,8 +43,9 @@ CREATE TRIGGER fact_gone AFTER DELETE ON facts BEGIN
 class SqliteFactStore:
     """The facts of all owners. Each call reads or writes the facts of one owner."""
 
-    def __init__(self, folder: Path, *, now: Callable[[], float]) -> None:
-        self._files = OwnerDatabases(folder, SCHEMA)
+    def __init__(self, folder: Path, *, now: Callable[[], float], lock: MemoryLock | None = None) -> None:
+        """Args: `lock` is that of the memory volume; see `Database`."""
+        self._files = OwnerDatabases(folder, SCHEMA, lock=lock)
         self._now = now
 
     async def remember(self, owner: str, text: str, source: Provenance, *, hot: bool, most: int) -> int:

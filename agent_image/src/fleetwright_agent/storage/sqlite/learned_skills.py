@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from fleetwright_agent.storage.learned_skills import CurationResult, LearnedSkill, Plan, SkillDraft
+from fleetwright_agent.storage.memory_lock import MemoryLock
 from fleetwright_agent.storage.provenance import Provenance
 from fleetwright_agent.storage.sqlite.engine.owner_databases import OwnerDatabases
 from fleetwright_agent.storage.tokenizer import MOST, quoted, words
@@ -42,9 +43,9 @@ CREATE TRIGGER skill_changed AFTER UPDATE OF description, template, tools ON ski
 class SqliteLearnedSkillStore:
     """The learned skills of all owners. Each call reads or writes the skills of one owner."""
 
-    def __init__(self, folder: Path, *, now: Callable[[], float]) -> None:
-        """Args: `now` returns the seconds since the epoch."""
-        self._files = OwnerDatabases(folder, SCHEMA)
+    def __init__(self, folder: Path, *, now: Callable[[], float], lock: MemoryLock | None = None) -> None:
+        """Args: `now` returns the seconds since the epoch. `lock` is that of the memory volume; see `Database`."""
+        self._files = OwnerDatabases(folder, SCHEMA, lock=lock)
         self._now = now
 
     async def learn(self, owner: str, draft: SkillDraft, source: Provenance, *, most: int) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fleetwright_agent.storage.memory_lock import MemoryLock
 from fleetwright_agent.storage.sqlite import facts, learned_skills, open_calls_file
 from fleetwright_agent.storage.sqlite.call_windows import SqliteCallWindows
 from fleetwright_agent.storage.sqlite.conversations import schema
@@ -33,6 +34,7 @@ def sqlite_storage(
     now: Callable[[], float] = time.time,
     now_ns: Callable[[], int] = time.time_ns,
     conversations: Database | None = None,
+    lock: MemoryLock | None = None,
 ) -> Storage:
     """Return the stores, without opening any file.
 
@@ -40,8 +42,9 @@ def sqlite_storage(
         now: Seconds since the epoch.
         now_ns: Nanoseconds since the epoch, for the windows of rate-limited tools.
         conversations: The database of conversations, if it is not the file in the folder.
+        lock: The lock without which no file is opened; None if no other process can use the folder.
     """
-    database = conversations or Database(folder / schema.FILE, schema.SCHEMA)
+    database = conversations or Database(folder / schema.FILE, schema.SCHEMA, lock=lock)
     return Storage(
         file=database,
         conversations=SqliteConversationStore(database),
@@ -57,8 +60,8 @@ def sqlite_storage(
         peer_calls=SqlitePeerCalls(database),
         grants=SqliteGrantStore(database, now=now),
         workspace=SqliteWorkspaceStore(database, now=now),
-        facts=facts.SqliteFactStore(folder / facts.FOLDER, now=now),
-        skills=learned_skills.SqliteLearnedSkillStore(folder / learned_skills.FOLDER, now=now),
+        facts=facts.SqliteFactStore(folder / facts.FOLDER, now=now, lock=lock),
+        skills=learned_skills.SqliteLearnedSkillStore(folder / learned_skills.FOLDER, now=now, lock=lock),
         open_calls=open_calls_file.FileOpenModelCalls(folder / open_calls_file.FILE),
         checkpoints=lambda: _saver(database, now),
         views=lambda: _views(database),

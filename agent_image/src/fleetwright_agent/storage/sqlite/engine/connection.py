@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fleetwright_agent.storage.sqlite.engine.transaction import Transaction, WriteJob, is_of_file
+from fleetwright_agent.storage.sqlite.engine.writer_epoch import WriterEpoch
 
 
 class WriterConnection:
@@ -17,15 +18,18 @@ class WriterConnection:
         unusable: Callable[[Exception], Exception],
         *,
         opened: sqlite3.Connection | None = None,
+        epoch: WriterEpoch | None = None,
     ) -> None:
         """Args:
-        connect: Opens a connection in autocommit mode. It is called before the first job.
+        connect: Opens a connection in autocommit mode, and claims the epoch. It is called before the first job.
         unusable: Maps an SQLite error to the exception that callers get.
         opened: The connection, if it is already open.
+        epoch: The epoch that each transaction compares with that of the file.
         """
         self._connect = connect
         self.unusable = unusable
         self._connection = opened
+        self._epoch = epoch or WriterEpoch()
         self._patience_ms: int | None = None
 
     @property
@@ -34,7 +38,7 @@ class WriterConnection:
 
     def transaction(self) -> Transaction:
         """Return a transaction that has not begun."""
-        return Transaction(self._opened(), self.unusable)
+        return Transaction(self._opened(), self.unusable, epoch=self._epoch)
 
     def wait_for_others(self, milliseconds: int) -> None:
         """Set how long SQLite waits for a lock that another process holds."""

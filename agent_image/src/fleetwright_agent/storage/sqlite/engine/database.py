@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from fleetwright_agent.storage.errors import MemoryUnusable
+from fleetwright_agent.storage.memory_lock import MemoryLock
 from fleetwright_agent.storage.sqlite.engine.connection import WriterConnection
 from fleetwright_agent.storage.sqlite.engine.sync_read import SyncReader
 from fleetwright_agent.storage.sqlite.engine.transaction import JobKind
 from fleetwright_agent.storage.sqlite.engine.writer import MOST, SqliteWriter, WriterState
+from fleetwright_agent.storage.sqlite.engine.writer_epoch import WriterEpoch
 
 T = TypeVar("T")
 
@@ -26,12 +28,16 @@ T = TypeVar("T")
 class Database:
     """Every commit is durable: a power failure loses no committed data. The first call opens the file."""
 
-    def __init__(self, path: Path, schema: Sequence[str], *, most: int = MOST) -> None:
+    def __init__(self, path: Path, schema: Sequence[str], *, most: int = MOST, lock: MemoryLock | None = None) -> None:
         """Args:
         schema: The migration script of each version, in order.
         most: The largest number of jobs that share a commit.
+        lock: The lock without which the file is not opened. With it, no other process writes the file from then on.
         """
-        self._writer = SqliteWriter(f"sqlite-{path.stem}", WriterConnection(self._open, self._unusable), most=most)
+        self._lock = lock
+        self._epoch = WriterEpoch()
+        connection = WriterConnection(self._open, self._unusable, epoch=self._epoch)
+        self._writer = SqliteWriter(f"sqlite-{path.stem}", connection, most=most)
         self._path = path
         self._glance = SyncReader(path)
         self._schema = tuple(schema)
@@ -182,7 +188,16 @@ class Database:
         return self._writer.submit(work, kind)
 
     def _open(self) -> sqlite3.Connection:
-        return _open(self._path, self._schema)
+        if self._lock is not None:
+            self._lock.require()
+        connection = _open(self._path, self._schema)
+        if self._lock is not None:
+            try:
+                self._epoch.claim(connection)
+            except sqlite3.Error:
+                connection.close()
+                raise
+        return connection
 
     def _unusable(self, error: Exception) -> Exception:
         self.problem = (
@@ -200,7 +215,7 @@ def _open(path: Path, schema: Sequence[str]) -> sqlite3.Connection:
     try:
         # SQLite applies this setting before the first table is created, and otherwise only at the next VACUUM.
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
-        connection.execute("PRAGMA journal_mode=WAL")
+        use_write_ahead_log(connection)
         connection.execute("PRAGMA synchronous=FULL")
         _update(connection, schema)
     except sqlite3.Error:
@@ -218,6 +233,13 @@ def _update(connection: sqlite3.Connection, schema: Sequence[str]) -> None:
         )
     if missing := "".join(schema[version:]):
         connection.executescript(f"BEGIN IMMEDIATE; {missing} PRAGMA user_version = {len(schema)}; COMMIT;")
+
+
+def use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Raises: sqlite3.Error: The file system does not support the shared memory of the write-ahead log."""
+    mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+    if mode != "wal":
+        raise sqlite3.OperationalError(f"its file system does not support SQLite's write-ahead log (mode {mode})")
 
 
 def _nothing(_: sqlite3.Connection) -> None:

@@ -10,13 +10,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from fleetwright_agent.storage.memory_lock import MemoryLock
 from fleetwright_agent.storage.sqlite.engine.database import Database
 
 _OPEN: Final = 16
 
 
 class OwnerDatabases:
-    def __init__(self, folder: Path, schema: Sequence[str]) -> None:
+    def __init__(self, folder: Path, schema: Sequence[str], *, lock: MemoryLock | None = None) -> None:
+        """Args: `lock` is that of the memory volume; see `Database`."""
+        self._lock = lock
         self._folder = folder
         self._schema = schema
         self._open: OrderedDict[str, Database] = OrderedDict()
@@ -37,7 +40,7 @@ class OwnerDatabases:
             if len(self._open) >= _OPEN:
                 _, oldest = self._open.popitem(last=False)
                 await oldest.aclose()
-            self._open.setdefault(key, Database(self._path(key), self._schema))
+            self._open.setdefault(key, Database(self._path(key), self._schema, lock=self._lock))
         self._open.move_to_end(key)
         return self._open[key]
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
+from fleetwright_agent.storage.sqlite.engine.writer_epoch import WriterEpoch
+
 T = TypeVar("T")
 
 
@@ -51,12 +53,15 @@ class WriteJob(Generic[T]):
 
 
 class Transaction:
-    def __init__(self, connection: sqlite3.Connection, unusable: Callable[[Exception], Exception]) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, unusable: Callable[[Exception], Exception], *, epoch: WriterEpoch
+    ) -> None:
         """Args: `unusable` maps an SQLite error to the exception that callers get."""
         self.jobs: list[WriteJob[Any]] = []
         """The jobs executed in this transaction."""
         self._connection = connection
         self._unusable = unusable
+        self._epoch = epoch
         self._failing = False
         """True once a job has failed. Only then are savepoints used, because they add two statements to each job."""
 
@@ -64,9 +69,15 @@ class Transaction:
         """Begin the transaction and take the write lock.
 
         Raises:
-            sqlite3.Error: For example, another process holds the lock for longer than the busy timeout.
+            sqlite3.Error: For example, another process holds the lock for longer than the busy timeout, or it has
+                become the writer of the file. No transaction is open then.
         """
         self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            self._epoch.check(self._connection)
+        except sqlite3.Error:
+            self._connection.rollback()
+            raise
 
     def do(self, job: WriteJob[Any]) -> None:
         """Execute a job. If only the job fails, the job holds the error.

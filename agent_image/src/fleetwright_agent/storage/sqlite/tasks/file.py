@@ -13,6 +13,8 @@ from google.protobuf.message import DecodeError
 
 from fleetwright_agent.protocol.interrupts import pause_of
 from fleetwright_agent.storage.errors import TaskLogUnavailable
+from fleetwright_agent.storage.sqlite.engine.database import use_write_ahead_log
+from fleetwright_agent.storage.sqlite.engine.writer_epoch import WriterEpoch
 from fleetwright_agent.storage.sqlite.tasks import dedup_keys, delegations
 from fleetwright_agent.storage.sqlite.tasks import push_statements as push
 from fleetwright_agent.storage.sqlite.tasks import unreadable as damaged
@@ -105,8 +107,8 @@ _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _EVIDENCE = ".damaged-"
 
 
-def open_writer(path: Path) -> sqlite3.Connection:
-    """Open the only connection that writes.
+def open_writer(path: Path, epoch: WriterEpoch | None = None) -> sqlite3.Connection:
+    """Open the only connection that writes. It claims the epoch, if there is one.
 
     Raises:
         TaskLogUnavailable: The text contains the reason and the remedy.
@@ -117,6 +119,8 @@ def open_writer(path: Path) -> sqlite3.Connection:
     try:
         connection = _connect(path)
         _prepare(connection)
+        if epoch is not None:
+            epoch.claim(connection)
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
             raise TaskLogUnavailable(f"the task log {path.name} cannot be opened: {error}") from error
@@ -158,7 +162,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
             f"the task log was written by a newer version of the runtime (schema {version}, this one knows {_VERSION});"
             " go back to that version or start with an empty memory"
         )
-    connection.execute("PRAGMA journal_mode = WAL")
+    use_write_ahead_log(connection)
     connection.execute("PRAGMA synchronous = FULL")
     connection.create_function("expires_of", 1, _expires_of, deterministic=True)
     if missing := "".join(_SCHEMAS[version:]):

@@ -18,7 +18,9 @@ from typing import Final, TypeVar
 from a2a.types.a2a_pb2 import Task
 
 from fleetwright_a2a.authentication import Delegation
-from fleetwright_agent.storage.errors import TaskLogUnavailable
+from fleetwright_agent.storage.errors import MemoryUnusable, TaskLogUnavailable
+from fleetwright_agent.storage.memory_lock import MemoryLock
+from fleetwright_agent.storage.sqlite.engine.writer_epoch import WriterEpoch
 from fleetwright_agent.storage.sqlite.tasks import dedup_keys, delegations, erasure, queries
 from fleetwright_agent.storage.sqlite.tasks import statements as sql
 from fleetwright_agent.storage.sqlite.tasks import transitions as tasks
@@ -58,10 +60,19 @@ _SMALL: Final = 64 * 1024
 
 class SqliteTaskLog:
     def __init__(
-        self, path: Path, *, lost: Callable[[], None] = lambda: None, now_ns: Callable[[], int] = time.time_ns
+        self,
+        path: Path,
+        *,
+        lost: Callable[[], None] = lambda: None,
+        now_ns: Callable[[], int] = time.time_ns,
+        lock: MemoryLock | None = None,
     ) -> None:
-        """Args: `lost` is called once for each task that turns out to be unreadable."""
+        """Args:
+        lost: Called once for each task that turns out to be unreadable.
+        lock: The lock without which the file is not opened. With it, no other process writes the file from then on.
+        """
         self._path = path
+        self._lock = lock
         self._now_ns = now_ns
         self._lost = lost
         self._writer: TaskLogWriter | None = None
@@ -83,13 +94,24 @@ class SqliteTaskLog:
         if self._writer is not None:
             return
         try:
-            connection = await asyncio.to_thread(open_writer, self._path)
+            epoch = self._own_epoch()
+            connection = await asyncio.to_thread(open_writer, self._path, epoch)
             reader = await asyncio.to_thread(open_reader, self._path)
         except TaskLogUnavailable as error:
             self._unusable = str(error)
             raise
-        self._writer, self._reader, self._unusable = TaskLogWriter(connection), TaskLogReader(reader), None
+        self._writer, self._reader, self._unusable = TaskLogWriter(connection, epoch), TaskLogReader(reader), None
         self.damaged = await self._read(damaged.kept)
+
+    def _own_epoch(self) -> WriterEpoch | None:
+        """Return a new epoch if the log has a lock. Raises: TaskLogUnavailable: This process does not hold the lock."""
+        if self._lock is None:
+            return None
+        try:
+            self._lock.require()
+        except MemoryUnusable as error:
+            raise TaskLogUnavailable(str(error)) from error
+        return WriterEpoch()
 
     async def known(self, claim: Claim) -> DuplicateClaim | None:
         return await self._read(partial(tasks.claimed, claim=claim))

@@ -13,14 +13,15 @@ from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.sqlite.engine.connection import WriterConnection
 from fleetwright_agent.storage.sqlite.engine.transaction import JobKind, WriteJob
 from fleetwright_agent.storage.sqlite.engine.writer import SqliteWriter, WriterState
+from fleetwright_agent.storage.sqlite.engine.writer_epoch import WriterEpoch
 
 _logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
 class TaskLogWriter:
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        opened = WriterConnection(lambda: connection, _unusable, opened=connection)
+    def __init__(self, connection: sqlite3.Connection, epoch: WriterEpoch | None = None) -> None:
+        opened = WriterConnection(lambda: connection, _unusable, opened=connection, epoch=epoch)
         self._writer = SqliteWriter("task-log-writer", opened, finished=self._judge)
         self._failure: str | None = None
 
