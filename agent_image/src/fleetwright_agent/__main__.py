@@ -1,8 +1,9 @@
 """The command of the agent image, `fleetwright-agent`: `serve`, `probe`, `audit`, `bridge`, `curate`, `fetch`.
 
-Exit codes: 0 on success; 2 if the mounted files or the arguments are invalid; 75 (EX_TEMPFAIL) if a remote service
-failed and a retry may succeed. An error is written as one line to standard error and to the pod's termination message.
-The agent does not start if its configuration is invalid.
+Exit codes: 0 on success; 2 if the mounted files or the arguments are invalid; 65 (EX_DATAERR) if the content of a fixed
+commit or image cannot be used; 75 (EX_TEMPFAIL) if a remote service failed and a retry may succeed. An error is written
+as one line to standard error and to the pod's termination message. The agent does not start if its configuration is
+invalid.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.mounted_files import (
     ConfigurationError,
     SourceUnavailable,
+    UnusableContent,
     check_addresses,
     check_memory,
     load,
@@ -35,6 +37,7 @@ from fleetwright_agent.server import gc_tuning
 from fleetwright_agent.telemetry.logs import LEVELS, configure
 
 BAD_CONFIGURATION: Final = 2
+UNUSABLE_CONTENT: Final = 65
 TEMPORARY_FAILURE: Final = 75
 _TERMINATION_LOG: Final = Path("/dev/termination-log")
 
@@ -43,6 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         options.run(options)
+    except UnusableContent as error:
+        last_words(str(error), termination_log=_TERMINATION_LOG)
+        return UNUSABLE_CONTENT
     except ConfigurationError as error:
         last_words(str(error), termination_log=_TERMINATION_LOG)
         return BAD_CONFIGURATION

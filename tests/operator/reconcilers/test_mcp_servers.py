@@ -216,22 +216,24 @@ def test_discovery_failure_keeps_the_pinned_tools(viewed):
 def test_probe_schedule_backs_off_after_failures():
     """A success is probed again after the interval, and failures sooner, with growing delays."""
     now = [1000.0]
-    schedule = ProbeSchedule(every=3600, clock=lambda: now[0], jitter=lambda: 0.5)
-    schedule.record_result("a", failed=False)
+    schedule = ProbeSchedule(every=3600, clock=lambda: now[0], jitter=lambda: 1.0)
+    schedule.record_result("a", failure="")
     now[0] += 3599
     assert not schedule.is_due("a", failed=False)
     now[0] += 2
     assert schedule.is_due("a", failed=False)
-    for pause in (30, 60, 120, 240):
-        schedule.record_result("a", failed=True)
+    for pause in (30, 60, 120, 240, 300, 300):
+        schedule.record_result("a", failure="Refused")
         now[0] += pause - 1
         assert not schedule.is_due("a", failed=True)
         now[0] += 2
         assert schedule.is_due("a", failed=True)
-    for _ in range(20):
-        schedule.record_result("a", failed=True)
-    now[0] += 3601
-    assert schedule.is_due("a", failed=True), "no delay exceeds the interval"
+    for pause in (30, 60, 60):
+        schedule.record_result("b", failure="Unavailable")
+        assert schedule.seconds_until_due("b") == pause
+    short = ProbeSchedule(every=20, clock=lambda: now[0], jitter=lambda: 1.0)
+    short.record_result("a", failure="Refused")
+    assert short.seconds_until_due("a") == 20, "no delay exceeds the interval"
 
 
 def test_probe_schedule_spreads_probes_after_a_restart():

@@ -373,6 +373,53 @@ async def test_invalid_skill_source_reports_why(world, api, objects, poet, answe
     assert not api.has("Deployment", "poet")
 
 
+async def test_git_server_that_recovers_is_used_within_seventy_seconds(world, api, objects, poet):
+    """The answer of an earlier probe must not end the one that runs."""
+    api.put(objects.secret("git", token="eA=="))
+    api.put(objects.custom("Skill", "haiku", {"source": {"git": GIT}}))
+    api.put(poet)
+    await world.start()
+    down = {"refuses": "https://git.example.com/team/skills.git cannot be reached", "code": 75}
+    for _ in range(4):
+        await look(world, api, **down)
+        assert world.conditions("Skill", "haiku")["ReferencesResolved"][1] == "SourceUnusable"
+        assert api.probes("haiku") == []
+        api.writes.clear()
+        world.seconds += 62
+        await world.later(62)
+        await world.settle()
+        assert len(api.probes("haiku")) == 1
+        assert sum("haiku" in what for what in api.writes) <= 4, api.writes
+    await look(world, api, says=json.dumps(REPORT))
+    assert world.conditions("Skill", "haiku")["Ready"][0] == "True"
+    await world.until(lambda: api.has("Deployment", "poet"))
+
+
+REPEATED = [
+    pytest.param({"refuses": "the server requires authentication"}, 1, id="a password may be mended at the server"),
+    pytest.param({"refuses": "the commit has no folder 'haiku'", "code": 65}, 0, id="a fixed commit stays as it is"),
+    pytest.param(
+        {"says": json.dumps({**REPORT, "head": "---\nname: other\ndescription: x\n---"})}, 0, id="so does its name"
+    ),
+]
+
+
+@pytest.mark.parametrize(("answer", "probes"), REPEATED)
+async def test_only_failures_that_may_pass_are_probed_again(world, api, objects, answer, probes):
+    api.put(objects.secret("git", token="eA=="))
+    api.put(objects.custom("Skill", "haiku", {"source": {"git": GIT}}))
+    await world.start()
+    await look(world, api, **answer)
+    world.seconds += 400
+    await world.later(400)
+    await world.settle()
+    assert len(api.probes("haiku")) == probes
+    if probes:
+        await look(world, api, **answer)
+    api.put(objects.secret("git", token="eQ=="))
+    await world.until(lambda: api.probes("haiku") != [])
+
+
 async def test_new_commit_is_probed_while_agents_keep_the_old_one(world, api, objects, poet):
     api.put(objects.secret("git", token="eA=="))
     api.put(objects.custom("Skill", "haiku", {"source": {"git": GIT}}))

@@ -17,6 +17,10 @@ class ConfigurationError(Exception):
     """The mounted files or the arguments are invalid; the text names the problem and the remedy."""
 
 
+class UnusableContent(ConfigurationError):  # noqa: N818 - describes the content
+    """The content of a fixed commit or image cannot be used, so a retry fails too. The text names the problem."""
+
+
 class SourceUnavailable(Exception):  # noqa: N818 - describes the remote service
     """A remote service does not answer correctly; a retry may succeed. The text names the service."""
 

@@ -15,7 +15,7 @@ from fleetwright_operator.build.mcp_server import server_children, server_probe
 from fleetwright_operator.observe.index_keys import Key
 from fleetwright_operator.observe.mcp_server import ObservedServer, observe_server
 from fleetwright_operator.reconcilers.result import ReconcileResult
-from fleetwright_operator.rollout.probe_result import ProbePending, ProbeReport, ProbeResult
+from fleetwright_operator.rollout.probe_result import ProbeFailure, ProbePending, ProbeResult
 from fleetwright_operator.rollout.probe_runner import delete_probes, run_probe
 from fleetwright_operator.rollout.probe_schedule import ProbeSchedule
 from fleetwright_operator.rollout.tool_discovery import (
@@ -71,7 +71,8 @@ class McpServerReconciler:
         await self.cluster.write_status(entry, status)
         # Delete the pod only after the status stores the result; until then the pod has the only copy.
         if probe_state.answer is not None and not isinstance(probe_state.answer, ProbePending):
-            self.schedule.record_result(entry.id, failed=not isinstance(probe_state.answer, ProbeReport))
+            answer = probe_state.answer
+            self.schedule.record_result(entry.id, failure=answer.reason if isinstance(answer, ProbeFailure) else "")
         await delete_probes(self.cluster, entry, keep=probe_state.kept)
         stopped = outcome.programmed
         return ReconcileResult(settled=stopped is None and not has_failed(status), refused=is_refusal(stopped))

@@ -30,9 +30,10 @@ from fleetwright_operator.rollout.probe_result import ProbePending
 from fleetwright_operator.rollout.probe_runner import delete_probes, run_probe
 from fleetwright_operator.rollout.probe_schedule import ProbeSchedule
 from fleetwright_operator.rollout.skill_probe import (
-    SOURCE_PENDING,
+    failure_reason,
     has_answer,
     has_failed,
+    is_final,
     outcomes_of_probe,
     status_of_probe,
     with_pull_failure,
@@ -62,7 +63,7 @@ class SkillReconciler:
         self.read_before.pop(key, None)
 
     async def __call__(self, entry: CachedObject) -> ReconcileResult:
-        outcome = await self._outcome(entry)
+        outcome, probing = await self._outcome(entry)
         used_by = len(users_of_skill(self.cluster.cache, entry))
         status = custom_status(
             entry.projection["status"],
@@ -79,29 +80,37 @@ class SkillReconciler:
         )
         await self.cluster.write_status(entry, status)
         # The status must be written before `delete_probes`: until then, the result exists only in the probe's pod.
-        remote = remote_source(skill_of(entry).spec.source)
-        if "look" in outcome.facts:
-            self.schedule.record_result(entry.id, failed=has_failed(status))
-        pending = any(violation.reason == SOURCE_PENDING for violation in outcome.resolved or ())
-        if not pending:
-            await delete_probes(self.cluster, entry)
+        if outcome.facts.get("look"):
+            self.schedule.record_result(entry.id, failure=failure_reason(status))
+        await delete_probes(self.cluster, entry, keep=probing)
         stopped = outcome.programmed
-        settled = stopped is None and not (remote and has_failed(status))
-        return ReconcileResult(settled=settled, refused=is_refusal(stopped))
+        is_retried = bool(remote_source(skill_of(entry).spec.source)) and has_failed(status) and not is_final(status)
+        return ReconcileResult(
+            settled=stopped is None and not is_retried,
+            refused=is_refusal(stopped),
+            requeue_after=self.schedule.seconds_until_due(entry.id) if is_retried and not probing else None,
+        )
 
-    async def _outcome(self, entry: CachedObject) -> StageOutcomes:
+    async def _outcome(self, entry: CachedObject) -> tuple[StageOutcomes, str]:
+        """Return the outcome, and the name of the probe that runs; empty if none does."""
         skill = skill_of(entry)
         source, permissions = skill.spec.source, skill.spec.permissions
         if source.config_map is None:
             self._forget_files(entry.id)
         if skill.problems:
-            return StageOutcomes(accepted=skill.problems)
+            return StageOutcomes(accepted=skill.problems), ""
         if source == SkillSourceSpec():
-            return StageOutcomes(accepted=[Violation(MALFORMED, _NO_SOURCE)])
+            return StageOutcomes(accepted=[Violation(MALFORMED, _NO_SOURCE)]), ""
         if problems := list(permission_problems(permissions, namespace=entry.namespace, settings=self.settings)):
-            return StageOutcomes(accepted=[Violation("InvalidPermission", problem) for problem in problems])
+            return StageOutcomes(accepted=[Violation("InvalidPermission", problem) for problem in problems]), ""
         if remote := remote_source(source):
             return await self._probe(entry, remote)
+        return await self._write_snapshot(entry), ""
+
+    async def _write_snapshot(self, entry: CachedObject) -> StageOutcomes:
+        """Write the files of the spec or of a ConfigMap as an immutable ConfigMap."""
+        skill = skill_of(entry)
+        permissions = skill.spec.permissions
         try:
             files = await self._files(entry)
             if isinstance(files, Violation):
@@ -117,30 +126,35 @@ class SkillReconciler:
         await prune_history(self.cluster, entry, current=name)
         return StageOutcomes(resolved=(), written=f"snapshot {name}", facts=_facts(content, name))
 
-    async def _probe(self, entry: CachedObject, source: SkillSourceSpec) -> StageOutcomes:
-        """Start a probe if the result is unknown, or if the last probe failed and a retry is due."""
+    async def _probe(self, entry: CachedObject, source: SkillSourceSpec) -> tuple[StageOutcomes, str]:
+        """Start a probe if the result is unknown, or if the last probe failed and a retry is due.
+
+        Return the outcome, and the name of the probe while it runs.
+        """
         skill, cache = skill_of(entry), self.cluster.cache
         try:
             address = git_address(skill, self.settings)
         except UnusableAddress as error:
-            return StageOutcomes(accepted=[Violation("InvalidAddress", f"spec.source.git.url: {error}")])
+            return StageOutcomes(accepted=[Violation("InvalidAddress", f"spec.source.git.url: {error}")]), ""
         services = observe_services(cache, [address] if address else [])
         found = destination(address, services, self.settings) if address else None
         if isinstance(found, str):
-            return StageOutcomes(resolved=[Violation("ServiceNotFound", f"spec.source.git.url: {found}")])
+            return StageOutcomes(resolved=[Violation("ServiceNotFound", f"spec.source.git.url: {found}")]), ""
         secret = source_secret(skill.spec.source)
         held = cache.get("SecretMetadata", entry.namespace, secret[1]) if secret else None
         if secret and (held is None or held.deleting):
             message = f"{secret[0]} names Secret {secret[1]!r}, which does not exist in its namespace"
-            return StageOutcomes(resolved=[Violation("SecretNotFound", message)])
+            return StageOutcomes(resolved=[Violation("SecretNotFound", message)]), ""
         about = [f"{held.uid} {held.resource_version}"] if held else []
         probe = skill_probe(skill, about=about, services=services, settings=self.settings)
-        failed = has_failed(skill.status)
-        if has_answer(skill.status, probe.question) and not (failed and self.schedule.is_due(entry.id, failed=True)):
-            return outcomes_of_probe(skill, probe.question, {}, None)
+        is_repeated = has_failed(skill.status) and not is_final(skill.status)
+        is_due = is_repeated and self.schedule.is_due(entry.id, failed=True)
+        if has_answer(skill.status, probe.question) and not is_due:
+            return outcomes_of_probe(skill, probe.question, {}, None), ""
         answer = with_pull_failure(source, await run_probe(self.cluster, probe))
         facts = status_of_probe(skill, source, probe.question, answer)
-        return outcomes_of_probe(skill, probe.question, facts, answer if isinstance(answer, ProbePending) else None)
+        pending = answer if isinstance(answer, ProbePending) else None
+        return outcomes_of_probe(skill, probe.question, facts, pending), probe.name if pending else ""
 
     async def _files(self, entry: CachedObject) -> Files | Violation:
         """Return the files, or a violation if their source does not exist. Raises InvalidSkill."""

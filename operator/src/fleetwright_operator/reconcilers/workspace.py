@@ -115,13 +115,14 @@ class WorkspaceStep:
         manifests = clone_manifests(agent, git, input_hash=input_hash, found=server, settings=self.settings)
         stopped = await write_children(self.cluster, manifests)
         if stopped is not None:
-            return WorkspaceOutcome(health=_refused(stopped), stopped=stopped, facts={})
+            # The policy stays, because deleting it would trigger a pass that writes it again.
+            return WorkspaceOutcome(health=_refused(stopped), stopped=stopped, facts={}, kept=name)
         result = await result_of(self.cluster, agent.namespace, name)
         if isinstance(result, ProbePending):
             why = f": {result.why.message}" if result.why else ""
             return _waiting(WorkloadHealth(False, CLONING, f"{git.url} is being cloned{why}"), kept=name)
         facts = status_patch(git, input_hash, result)
-        self.schedule.record_result(key, failed=isinstance(result, ProbeFailure))
+        self.schedule.record_result(key, failure=result.reason if isinstance(result, ProbeFailure) else "")
         if isinstance(result, ProbeFailure):
             return _waiting(_failed(result.message), facts=facts, retry_after=_RETRY_SECONDS)
         return WorkspaceOutcome(facts=facts)

@@ -12,7 +12,14 @@ from fleetwright_kube.cached_object import CachedObject
 from fleetwright_kube.timestamps import parse_timestamp
 from fleetwright_operator.build.deployment import CONTAINER
 from fleetwright_operator.build.preflight import SECONDS
-from fleetwright_operator.rollout.probe_result import REFUSED, UNAVAILABLE, ProbeFailure, last_words, unreported
+from fleetwright_operator.rollout.probe_result import (
+    REFUSED,
+    UNAVAILABLE,
+    UNUSABLE,
+    ProbeFailure,
+    last_words,
+    unreported,
+)
 from fleetwright_operator.status.workload_health import CRASH, crash, pod_causes
 
 TRYING = "Preflight"
@@ -120,7 +127,7 @@ def _refused(pod: CachedObject, ended: Mapping[str, Any]) -> PreflightFailed | P
     if ended:
         return PreflightFailed(last_words(ended) if ended.get("exitCode") == 2 else crash(ended).message)
     failure = unreported(pod)
-    if isinstance(failure, ProbeFailure) and failure.reason == REFUSED:
+    if isinstance(failure, ProbeFailure) and failure.reason in {REFUSED, UNUSABLE}:
         return PreflightFailed(failure.message)
     if isinstance(failure, ProbeFailure) and failure.reason == UNAVAILABLE:
         return PreflightInterrupted(failure.message)

@@ -11,11 +11,13 @@ from fleetwright_operator.status.workload_health import WorkloadHealth, pod_caus
 
 REFUSED = "Refused"
 """The program ran and reported an error. All other reasons come from the pod or the cluster."""
+UNUSABLE = "UnusableContent"
+"""The program ran and rejected the content of a fixed commit or image, so that another probe would fail too."""
 UNAVAILABLE = "Unavailable"
 """The program could not run its check, because a service that it depends on does not answer properly."""
 REPORT_LIMIT = 64 * 1024
 _WORDS_LIMIT = 800
-_SPOKEN = {2: REFUSED, 75: UNAVAILABLE}
+_SPOKEN = {2: REFUSED, 65: UNUSABLE, 75: UNAVAILABLE}
 """The reasons by exit code, for the exits at which the program reports an error itself."""
 
 

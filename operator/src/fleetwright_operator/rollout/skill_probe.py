@@ -1,7 +1,7 @@
 """The probe result of a Skill whose files are stored outside of the cluster, as the Skill's status stores it. Pure.
 
-Commits and image digests are immutable, so a successful probe is never repeated. A failure is stored as well, but its
-probe is repeated.
+Commits and image digests are immutable, so a successful probe is never repeated, and neither is one that has rejected
+the content. Any other failure is stored as well, but its probe is repeated.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,14 @@ from fleetwright_api.spec.encoder import encode
 from fleetwright_api.spec.skill import SkillSourceSpec, SkillView
 from fleetwright_api.violation import Violation
 from fleetwright_operator.build.config.skill_permissions import declared_permissions
-from fleetwright_operator.rollout.probe_result import REFUSED, UNAVAILABLE, ProbeFailure, ProbePending, ProbeResult
+from fleetwright_operator.rollout.probe_result import (
+    REFUSED,
+    UNAVAILABLE,
+    UNUSABLE,
+    ProbeFailure,
+    ProbePending,
+    ProbeResult,
+)
 from fleetwright_operator.status.status import StageOutcomes
 from fleetwright_operator.status.workload_health import IMAGE_PULL
 
@@ -27,6 +34,16 @@ def has_answer(status: Mapping[str, Any], question: str) -> bool:
 
 def has_failed(status: Mapping[str, Any]) -> bool:
     return "failure" in status.get("look", {})
+
+
+def is_final(status: Mapping[str, Any]) -> bool:
+    """Return whether the probe has failed for a reason that cannot change."""
+    return failure_reason(status) in {_INVALID, UNUSABLE}
+
+
+def failure_reason(status: Mapping[str, Any]) -> str:
+    """Return the reason of the last failure; empty if the last probe did not fail."""
+    return str(status.get("look", {}).get("failure", {}).get("reason", ""))
 
 
 def with_pull_failure(source: SkillSourceSpec, answer: ProbeResult) -> ProbeResult:
@@ -82,7 +99,7 @@ def outcomes_of_probe(
         )
     if failure["reason"] == _INVALID:
         return StageOutcomes(accepted=[Violation(_INVALID, failure["message"])], facts=facts)
-    reason = "SourceUnusable" if failure["reason"] in (REFUSED, UNAVAILABLE) else "ProbeFailed"
+    reason = "SourceUnusable" if failure["reason"] in (REFUSED, UNUSABLE, UNAVAILABLE) else "ProbeFailed"
     return StageOutcomes(resolved=[Violation(reason, failure["message"])], facts=facts)
 
 

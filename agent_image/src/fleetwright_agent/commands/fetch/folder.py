@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fleetwright_agent.config.mounted_files import ConfigurationError
+from fleetwright_agent.config.mounted_files import UnusableContent
 
 DOCUMENT: Final = "SKILL.md"
 MOST_FILES: Final = 200
@@ -30,10 +30,10 @@ class SkillFolder:
 
 
 def read_folder(folder: Path) -> SkillFolder:
-    """Raises: ConfigurationError."""
+    """Raises: UnusableContent."""
     files = _files(folder)
     if DOCUMENT not in files:
-        raise ConfigurationError(f"{DOCUMENT} is missing; add it to the top folder of the skill")
+        raise UnusableContent(f"{DOCUMENT} is missing; add it to the top folder of the skill")
     digests = {path: hashlib.sha256((folder / path).read_bytes()).hexdigest() for path in files}
     whole = json.dumps(digests, sort_keys=True, separators=(",", ":")).encode()
     return SkillFolder(digest=f"sha256:{hashlib.sha256(whole).hexdigest()}", head=_head(folder), files=tuple(files))
@@ -48,11 +48,11 @@ def _files(folder: Path) -> list[str]:
             facts = path.lstat()
             relative = path.relative_to(folder).as_posix()
             if not stat.S_ISREG(facts.st_mode):
-                raise ConfigurationError(f"{relative!r} is not a regular file; a skill contains only files and folders")
+                raise UnusableContent(f"{relative!r} is not a regular file; a skill contains only files and folders")
             size += facts.st_size
             found.append(relative)
         if len(found) > MOST_FILES or size > MOST_BYTES:
-            raise ConfigurationError(f"a skill has at most {MOST_FILES} files of {MOST_BYTES} bytes together")
+            raise UnusableContent(f"a skill has at most {MOST_FILES} files of {MOST_BYTES} bytes together")
     return sorted(found)
 
 
@@ -60,11 +60,11 @@ def _head(folder: Path) -> str:
     try:
         lines = (folder / DOCUMENT).read_text().splitlines()
     except UnicodeDecodeError:
-        raise ConfigurationError(f"{DOCUMENT} is not UTF-8 text") from None
+        raise UnusableContent(f"{DOCUMENT} is not UTF-8 text") from None
     end = next((number for number, line in enumerate(lines[1:], start=1) if line.rstrip() == "---"), 0)
     head = "\n".join(lines[: end + 1])
     if len(head) > _LONGEST_HEAD:
-        raise ConfigurationError(
+        raise UnusableContent(
             f"{DOCUMENT}: the fields between the '---' lines exceed {_LONGEST_HEAD} characters; shorten them"
         )
     return head

@@ -22,7 +22,7 @@ from dulwich.repo import Repo
 from urllib3.exceptions import HTTPError
 
 from fleetwright_agent.commands.fetch.folder import MOST_BYTES, MOST_FILES
-from fleetwright_agent.config.mounted_files import ConfigurationError, SourceUnavailable
+from fleetwright_agent.config.mounted_files import ConfigurationError, SourceUnavailable, UnusableContent
 
 _TIMEOUT_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 1.0
@@ -48,7 +48,8 @@ def fetch(source: GitSource, into: Path, *, patience: float) -> None:
     The network of a new pod may need some seconds until it works.
 
     Raises:
-        ConfigurationError: The commit or path does not exist, or the server rejects the credentials.
+        ConfigurationError: The commit does not exist, or the server rejects the credentials.
+        UnusableContent: The commit has no such folder, or the folder is no skill.
         SourceUnavailable: The server cannot be reached, or fails.
     """
 
@@ -183,7 +184,7 @@ def _tree(source: GitSource, repo: Repo) -> Tree:
     except KeyError:
         raise ConfigurationError(f"{source.url} has no commit {source.commit}") from None
     if not isinstance(commit, Commit):
-        raise ConfigurationError(f"{source.commit} is not a commit")
+        raise UnusableContent(f"{source.commit} is not a commit")
     tree = repo.object_store[commit.tree]
     for step in (part for part in source.path.split("/") if part):
         try:
@@ -191,7 +192,7 @@ def _tree(source: GitSource, repo: Repo) -> Tree:
         except KeyError:
             tree = commit
     if not isinstance(tree, Tree):
-        raise ConfigurationError(f"commit {source.commit} has no folder {source.path!r}")
+        raise UnusableContent(f"commit {source.commit} has no folder {source.path!r}")
     return tree
 
 
@@ -200,15 +201,15 @@ def _write(tree: Tree, repo: Repo, into: Path) -> None:
     for number, entry in enumerate(iter_tree_contents(repo.object_store, tree.id), start=1):
         path = entry.path.decode(errors="replace")
         if entry.mode not in _PLAIN:
-            raise ConfigurationError(f"{path!r} is a link or a submodule; a skill contains only files and folders")
+            raise UnusableContent(f"{path!r} is a link or a submodule; a skill contains only files and folders")
         target = into / path
         if ".." in Path(path).parts or not target.resolve().is_relative_to(into.resolve()):
-            raise ConfigurationError(f"{path!r} is outside the skill's folder")
+            raise UnusableContent(f"{path!r} is outside the skill's folder")
         blob = repo.object_store[entry.sha]
         if not isinstance(blob, Blob):
-            raise ConfigurationError(f"{path!r} is not a file")
+            raise UnusableContent(f"{path!r} is not a file")
         size += len(blob.data)
         if number > MOST_FILES or size > MOST_BYTES:
-            raise ConfigurationError(f"a skill has at most {MOST_FILES} files of {MOST_BYTES} bytes together")
+            raise UnusableContent(f"a skill has at most {MOST_FILES} files of {MOST_BYTES} bytes together")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(blob.data)
