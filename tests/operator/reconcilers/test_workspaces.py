@@ -1,10 +1,15 @@
 """Workspaces on the in-memory API: they are written beside the agent, cloned once, and removed."""
 
+import asyncio
 import base64
 import hashlib
 import json
+import re
+from collections import Counter
 
 import pytest
+
+from fleetwright_kube.errors import api_error
 
 GIT = {"git": {"url": "https://git.example.com/shop.git", "secretRef": {"name": "git"}}}
 
@@ -272,6 +277,23 @@ async def test_failed_clone_is_reported_and_retried(world, api, objects):
     await world.settle()
     assert api.find("Agent", "coder")["status"]["workspace"]["source"]["commit"] == "d" * 40
     assert "clone" not in api.find("Agent", "coder")["status"]["workspace"]
+
+
+async def test_clone_whose_pod_is_refused_is_tried_again_with_backoff(world, api, objects):
+    api.fault = lambda number, what: api_error(403, "exceeded quota: pods=1") if "apply Pod" in what else None
+    for body in (coder(objects, source=GIT), objects.secret("git", token="eA==")):
+        api.put(body)
+    await world.start()
+    none = ("", "", "")
+    await world.until(lambda: "quota" in world.conditions("Agent", "coder").get("WorkspaceReady", none)[2])
+    await asyncio.sleep(60)
+    clone = re.compile(r"(apply|delete) (Pod|NetworkPolicy) coder-workspace-\w+")
+    tried = Counter(what.split(" coder")[0] for what in api.writes if clone.fullmatch(what))
+    assert tried["apply NetworkPolicy"] == 1
+    assert tried["apply Pod"] <= 6
+    assert tried.keys() <= {"apply NetworkPolicy", "apply Pod"}
+    api.fault = lambda number, what: None
+    await world.until(lambda: clones(api) != [], seconds=70)
 
 
 @pytest.mark.parametrize("url", ["https://127.0.0.1/shop.git", "http://nowhere.shop.svc/shop.git"])

@@ -4,6 +4,7 @@ import pytest
 
 from fleetwright_api import names
 from fleetwright_kube.cached_object import CachedObject
+from fleetwright_kube.errors import api_error
 from fleetwright_kube.timestamps import format_timestamp
 from fleetwright_operator.build.agent import AgentParts, agent_children
 from fleetwright_operator.build.manifest import owner_of
@@ -133,6 +134,43 @@ async def test_preflight_of_a_custom_image_passes_when_it_is_ready(world, api, o
     await world.settle()
     container = api.find("Deployment", "poet")["spec"]["template"]["spec"]["containers"][0]
     assert container["image"] == "registry.example.com/other:1"
+
+
+async def test_preflight_whose_pod_is_refused_is_tried_again_with_backoff(world, api, objects, serving):
+    """A quota admits one pod. The policy of the preflight is written before its pod, and deleted after a refusal."""
+    api.fault = lambda number, what: api_error(403, "exceeded quota: pods=1") if "apply Pod" in what else None
+    api.writes.clear()
+    api.put(objects.agent(instructions="Other."))
+    await world.until(lambda: world.conditions("Agent", "poet")["Programmed"][1] == "Forbidden")
+    counts = []
+    for _ in range(5):
+        await world.later(59)
+        counts.append(sum("poet-probe" in what for what in api.writes))
+        api.writes.clear()
+    assert counts[0] <= 5
+    assert counts[-1] <= 2, counts
+    status, reason, message = world.conditions("Agent", "poet")["Programmed"]
+    assert (status, reason) == ("False", "Forbidden")
+    assert "exceeded quota: pods=1" in message
+    assert "; it is tried again at 2026-" in message
+    assert revision_of_deployment(api) == serving
+
+    api.fault = lambda number, what: None
+    await world.later(300)
+    (pod,) = preflights(api)
+    ended(api, pod, 0)
+    await world.settle()
+    assert revision_of_deployment(api) != serving
+
+
+async def test_changed_revision_is_tried_at_once_after_a_refusal(world, api, objects, serving):
+    api.fault = lambda number, what: api_error(403, "exceeded quota: pods=1") if "apply Pod" in what else None
+    api.put(objects.agent(instructions="Other."))
+    await world.until(lambda: world.conditions("Agent", "poet")["Programmed"][1] == "Forbidden")
+    api.fault = lambda number, what: None
+    api.put(objects.agent(instructions="Another."))
+    await world.settle()
+    assert len(preflights(api)) == 1
 
 
 STUBBORN = [

@@ -72,12 +72,23 @@ class WorkQueue(Generic[Key]):
         self._cancel_timer(key)
         self._timers[key] = asyncio.get_running_loop().call_later(seconds, self._fire, key)
 
-    def retry(self, key: Key, *, at_least: float = 0.0, at_most: float = math.inf, server_error: bool = False) -> float:
-        """Queue a failed key after its next pause, and return the length of the pause."""
+    def retry(
+        self,
+        key: Key,
+        *,
+        base: float | None = None,
+        at_least: float = 0.0,
+        at_most: float = math.inf,
+        server_error: bool = False,
+    ) -> float:
+        """Queue a failed key after its next pause, and return the length of the pause.
+
+        Args: `base` is the longest first pause, if it is not that of the queue.
+        """
         now = asyncio.get_running_loop().time()
         failures, since = self._failures.get(key, (0, now))
         self._failures[key] = (failures + 1, since)
-        whole = min(self._cap, self._base * float(2 ** min(failures, 30)))
+        whole = min(self._cap, (base or self._base) * float(2 ** min(failures, 30)))
         if server_error:
             # Limit the total rate of retries, and slow down a key that keeps failing.
             whole = min(whole, max(_SOON, (now - since) / 15, self.pausing / _RATE))

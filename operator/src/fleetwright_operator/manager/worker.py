@@ -17,6 +17,8 @@ from fleetwright_operator.reconcilers.result import ReconcileResult
 logger = logging.getLogger(__name__)
 
 _SHORTEST_PAUSE = 1.0
+_FIRST_REFUSAL_PAUSE = 2.0
+"""Seconds. A quota or a webhook seldom admits a write that it has just refused."""
 """Timestamps are whole seconds, so a reconcile within the same second would see the same state."""
 
 
@@ -68,7 +70,7 @@ async def _attempt(
         return "error"
     pauses = [ending.requeue_after, None if ending.settled else stalled_seconds]
     if ending.refused:
-        pauses.append(queue.retry(key, at_least=_SHORTEST_PAUSE, at_most=stalled_seconds, server_error=True))
+        pauses.append(queue.retry(key, base=_FIRST_REFUSAL_PAUSE, at_most=stalled_seconds))
     else:
         queue.forget(key)
     if known := [pause for pause in pauses if pause is not None]:

@@ -123,7 +123,8 @@ class AgentReconciler:
         ]
         return ReconcileResult(
             settled=stopped is None or stopped.reason in preflight_result.REASONS,
-            refused=is_refusal(stopped) or is_refusal(workspace.stopped),
+            refused=(is_refusal(stopped) and stopped != self.preflights.refusal(entry.id))
+            or is_refusal(workspace.stopped),
             requeue_after=min((pause for pause in due if pause is not None), default=None),
         )
 

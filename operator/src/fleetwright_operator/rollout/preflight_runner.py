@@ -85,8 +85,12 @@ class PreflightRunner:
         """Return seconds until a waiting agent must be queued again; None if an event will trigger that."""
         if self.limiter.is_waiting(agent):
             return WAITING_SECONDS
-        pause = self.backoff.next_attempt(agent)
-        return pause[1] - parse_timestamp(now) if pause else None
+        due = self.backoff.due(agent)
+        return None if due is None else due - parse_timestamp(now)
+
+    def refusal(self, agent: Key) -> Violation | None:
+        """Return why the preflight is paused, if the API server refused its pod. The next attempt is scheduled."""
+        return self.backoff.refusal(agent)
 
     def forget(self, agent: Key) -> None:
         """Forget a deleted agent."""
@@ -126,6 +130,9 @@ class PreflightRunner:
             self.backoff.record_interruption(entry.id, result)
         if isinstance(result, PreflightInterrupted) or self.backoff.next_attempt(entry.id):
             return await self._pause(entry)
+        if pod is None and (refusal := self.backoff.refusal(entry.id)):
+            await delete_probes(self.cluster, entry)
+            return refusal
         return await self._try(entry, wanted, pod, result)
 
     async def _hold(self, pod: CachedObject | None, result: PreflightFailed) -> Violation:
@@ -153,6 +160,8 @@ class PreflightRunner:
             return Violation(preflight_result.TRYING, f"waits for other rollouts to finish: {others}")
         stopped = await write_children(self.cluster, probe_manifests(wanted))
         if stopped is not None:
+            # Deleting the policy releases the rollout slot. It also triggers the next pass, which must not try again.
+            refusal = self.backoff.record_refusal(entry.id, stopped)
             await delete_probes(self.cluster, entry)
-            return stopped
+            return refusal
         return Violation(preflight_result.TRYING, "is being tried" + (f": {result.why}" if result.why else ""))
