@@ -61,6 +61,9 @@ async def _run_until_signal(stages: Sequence[Sequence[Ring]], results: Results, 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:
             asyncio.get_running_loop().add_signal_handler(number, end, number)
+        elif number == signal.SIGINT:
+            # The rings are ended by this signal. They would inherit that it is ignored, but not a handler.
+            signal.signal(number, lambda *_: None)
     try:
         return await running
     except asyncio.CancelledError:

@@ -1,5 +1,7 @@
 """The runner on small rings: what is repeated, what is red, and what a ceiling prints."""
 
+import signal
+import subprocess
 import sys
 import tempfile
 import textwrap
@@ -161,6 +163,33 @@ async def test_ring_at_its_ceiling_names_the_open_tests(folder):
     result = await run(pytest_ring(folder, source, least_ceiling_seconds=6), folder)
     assert (result.is_green, result.passed, result.failed) == (False, 1, 1)
     assert "test_sample.py::test_endless" in result.reason
+
+
+RUN_WITHOUT_INTERRUPTS = """
+import asyncio, signal, sys
+from pathlib import Path
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+from e2e.cluster.paths import CHECKOUT
+from tests.rings.__main__ import _run_until_signal
+from tests.rings.catalogue import Ring
+from tests.rings.results import Results
+ring = Ring("endless", (sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(600)"), 60)
+folder = Path(sys.argv[1])
+asyncio.run(_run_until_signal([[ring]], Results(folder, CHECKOUT), folder))
+"""
+
+
+def test_ring_is_interrupted_although_its_runner_ignores_interrupts(folder):
+    """A shell starts programs in the background with SIGINT ignored, and programs inherit that."""
+    command = [sys.executable, "-c", RUN_WITHOUT_INTERRUPTS, str(folder)]
+    with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True) as runner:
+        assert runner.stdout is not None
+        while (line := runner.stdout.readline()) != "begun\n":
+            assert line, "the runner ended before its ring began"
+        runner.terminate()
+        output = runner.stdout.read()
+    assert runner.returncode == 128 + signal.SIGTERM
+    assert "KeyboardInterrupt" in output
 
 
 async def test_command_that_fails_once_is_unstable(folder):
