@@ -243,7 +243,10 @@ Open = Callable[..., Awaitable[Door]]
 
 @pytest.fixture
 async def open_door(process_ring: None, mounted: Mounted) -> AsyncIterator[Open]:
-    """Start the agent with a turn (the echo by default) behind a real HTTP server, and stop it after the test."""
+    """Start the agent with a turn (the echo by default) behind a real HTTP server, and stop it after the test.
+
+    Another start is a restart, because one process at a time uses the memory.
+    """
     running = AsyncExitStack()
 
     async def start(
@@ -253,6 +256,7 @@ async def open_door(process_ring: None, mounted: Mounted) -> AsyncIterator[Open]
         metrics: Metrics | None = None,
         **seams: Any,
     ) -> Door:
+        await running.aclose()
         turn = ScriptedTurn(script)
         app = create_app(mounted.config(), layout=mounted.layout, turn=turn, metrics=metrics, **seams)
         await app.start()
