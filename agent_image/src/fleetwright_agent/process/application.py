@@ -116,6 +116,8 @@ class Application:
     async def _open_later(self) -> None:
         """Retry: another process may release the volume, space may become free, or a file may be repaired."""
         await asyncio.sleep(_HOLDER_SECONDS if self._memory_holder else self._dependencies.retry_seconds)
+        if self._leaving:
+            return  # Otherwise a process that ends would take the memory and resume tasks.
         if await self._opened():
             await self._begin()
         else:

@@ -73,7 +73,7 @@ class MemoryLock:
 
 
 def _is_at(path: Path, file: int) -> bool:
-    """Return whether the path still names the open file. Somebody may have moved it away before it was locked."""
+    """Return whether the path still names the open file. A person may have moved the file away before it was locked."""
     try:
         return os.path.samestat(path.stat(), os.fstat(file))
     except FileNotFoundError:

@@ -61,6 +61,7 @@ class PreflightBackoff:
         if known.pod == known.counted:
             return  # the pod is still terminating
         known.counted = known.pod
+        known.refusal = None
         pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(known.losses, 10))
         known.losses += 1
         known.due = self._now() + pause
@@ -74,6 +75,7 @@ class PreflightBackoff:
         known = self._states[agent]
         pause = min(_LONGEST_REFUSAL_SECONDS, _FIRST_REFUSAL_SECONDS * 2 ** min(known.refusals, 10))
         known.refusals += 1
+        known.why = None
         known.due = self._now() + pause
         again = f"it is tried again at {format_timestamp(known.due)}"
         known.refusal = Violation(refusal.reason, f"{refusal.message}; {again}")
