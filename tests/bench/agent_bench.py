@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from e2e.cluster.run_folder import run_folder
 from tests.bench.agent_measures import PARTS, Stage
 from tests.bench.echo.environment import python_of
-from tests.bench.parts import Report, make_parser
+from tests.bench.parts import make_parser
+from tests.bench.report import Report
 
 
 def main(words: Sequence[str] | None = None) -> int:

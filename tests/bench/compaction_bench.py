@@ -23,7 +23,8 @@ from tests.bench.compaction import measures, own
 from tests.bench.compaction.ours import opener
 from tests.bench.compaction.targets import TARGETS, Figures, Target, told
 from tests.bench.echo.environment import python_of
-from tests.bench.parts import Part, Report, make_parser
+from tests.bench.parts import Part, make_parser
+from tests.bench.report import Report
 from tests.bench.table import Row, print_columns
 from tests.support.machine import machine_factor
 

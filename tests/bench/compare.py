@@ -27,7 +27,8 @@ from e2e.cluster.paths import CHECKOUT, cache
 from e2e.cluster.progress import Progress
 from e2e.cluster.run_folder import run_folder
 from tests.bench.comparison import HEAD, Figure, RowKey, Verdict, compare, read_figures, summarise, to_lines
-from tests.bench.parts import FOLDER, list_benches
+from tests.bench.parts import list_benches
+from tests.bench.report import FOLDER
 from tests.bench.table import print_columns
 from tests.support.machine import machine_factor
 

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from e2e.cluster.run_folder import run_folder
 from tests.bench.gateway.measures import PARTS
-from tests.bench.parts import Report, make_parser
+from tests.bench.parts import make_parser
+from tests.bench.report import Report
 
 
 def main(words: Sequence[str] | None = None) -> int:

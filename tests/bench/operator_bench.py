@@ -19,7 +19,8 @@ from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.parts import CONTROL_PLANE
 from e2e.cluster.run_folder import run_folder
 from tests.bench.operator_measures import PARTS
-from tests.bench.parts import Report, make_parser
+from tests.bench.parts import make_parser
+from tests.bench.report import Report
 from tests.bench.stage import CONTROLLERS, Stage
 
 APART = frozenset({"floor"})

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 
 from e2e.cluster.__main__ import CANNOT_RUN
 from e2e.cluster.paths import CHECKOUT
-from tests.bench.parts import FOLDER, list_benches
+from tests.bench.parts import list_benches
+from tests.bench.report import FOLDER
 from tests.support.machine import machine_factor
 
 _LONGEST_SECONDS = 600.0

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Sequence
 
 from e2e.cluster.run_folder import run_folder
-from tests.bench.parts import Report, make_parser
+from tests.bench.parts import make_parser
+from tests.bench.report import Report
 from tests.bench.turn_measures import PARTS
 
 from fleetwright_agent.server import gc_tuning

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from e2e.cluster.__main__ import CANNOT_RUN
 from e2e.cluster.paths import STATE
-from tests.bench.parts import Report, make_parser
+from tests.bench.parts import make_parser
+from tests.bench.report import Report
 from tests.bench.wake.gateway_client import team_on_cluster
 from tests.bench.wake.measures import PARTS
 

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Sequence
 
 from e2e.cluster.run_folder import run_folder
-from tests.bench.parts import Report, make_parser
+from tests.bench.parts import make_parser
+from tests.bench.report import Report
 from tests.bench.workspace.measures import PARTS
 from tests.bench.workspace.stage import WorkspaceStage
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.bench.compare import Side, alternate, choose_parts
 from tests.bench.comparison import Comparison, Figure, RowKey, compare, read_figures, summarise, to_lines
-from tests.bench.parts import Report
+from tests.bench.report import Report
 from tests.bench.table import Row
 from tests.support.machine import ceiling
 

@@ -10,7 +10,8 @@ import sys
 
 import pytest
 from e2e.cluster.progress import CannotRun
-from tests.bench.parts import Part, Report, add_parts_option, list_benches
+from tests.bench.parts import Part, add_parts_option, list_benches
+from tests.bench.report import Report
 from tests.bench.table import Row
 from tests.support.machine import ceiling
 
