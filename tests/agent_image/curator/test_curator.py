@@ -199,13 +199,13 @@ async def test_curate_command_is_refused_while_another_process_uses_the_memory(c
     mounted.write(mounted.layout.config_file, documents(**LEARNING))
     await filled(mounted.layout)
     lock = MemoryLock(mounted.layout.memory, name="cook-7d9f-x2x4q")
-    assert lock.acquire() == ""
+    assert lock.take_lock() == ""
     done = await asyncio.to_thread(curate)
     assert (done.returncode, done.stdout) == (2, "")
     assert (
         "cook-7d9f-x2x4q uses the memory volume; while the agent serves, use `fleetwright skills curate`" in done.stderr
     )
-    lock.release()
+    lock.release_lock()
     done = await asyncio.to_thread(curate)
     assert done.returncode == 0, done.stderr
     verdict = verify(mounted.layout.memory / "audit")

@@ -16,6 +16,7 @@ from e2e.cluster.ports import free_ports
 from mcp.server.fastmcp import FastMCP
 from tests.agent_image.life.scripted_model import ScriptedModel
 from tests.agent_image.plain import NO_TLS
+from tests.support.agent.agent_process import end_process, serve_arguments
 from tests.support.agent.background_tasks import BackgroundModel, LostAnswer, build_gateway
 from tests.support.agent.fork_server import ForkedProcess, ForkServer
 from tests.support.http_server import serve_app, serve_in_thread
@@ -367,17 +368,14 @@ def agent_process(fork_server: ForkServer, mounted: Any, write: Callable[..., No
         """Args: `log` is the path of the file that receives the log lines."""
         write(**changes)
         ports = free_ports()
-        arguments = ["serve", "--root", str(mounted.layout.root), "--host", "127.0.0.1"]
-        process = fork_server.start([*arguments, "--port", str(ports[0]), "--ops-port", str(ports[1])], log=log)
+        process = fork_server.start(serve_arguments(mounted.layout.root, ports), log=log)
         guest = Guest(*(f"http://127.0.0.1:{port}" for port in ports), process)
         try:
             if ready:
                 await guest.ready()
             yield guest
         finally:
-            if process.returncode is None:
-                process.kill()
-            await process.wait()
+            await end_process(process)
 
     return start
 

@@ -15,7 +15,7 @@ import pytest
 from e2e.cluster.ports import free_ports
 from tests.agent_image.plain import NO_TLS
 from tests.support.agent import steered_agent
-from tests.support.agent.agent_process import HEADERS, AgentProcess
+from tests.support.agent.agent_process import HEADERS, AgentProcess, end_process, serve_arguments
 from tests.support.agent.fork_server import STEERED_AGENT, ForkedProcess, ForkServer
 from tests.support.machine import ceiling
 
@@ -30,13 +30,11 @@ def start(fork_server: ForkServer, mounted: Any) -> Start:
     async def started(
         ports: Sequence[int], executor: str, prefix: Sequence[str], program: Path | None
     ) -> asyncio.subprocess.Process | ForkedProcess:
-        words = [str(mounted.layout.root), *map(str, ports)]
         environment = {**os.environ, "PYTHONPATH": str(EXAMPLE)}
         if executor:
             _set_executor(mounted, executor)
-            where = ["--root", str(mounted.layout.root), "--host", "127.0.0.1"]
-            words = ["serve", *where, "--port", str(ports[0]), "--ops-port", str(ports[1])]
-            return fork_server.start(words, environment=environment)
+            return fork_server.start(serve_arguments(mounted.layout.root, ports), environment=environment)
+        words = [str(mounted.layout.root), *map(str, ports)]
         if program is None and not prefix:
             return fork_server.start(words, entry=STEERED_AGENT)
         return await asyncio.create_subprocess_exec(
@@ -63,9 +61,7 @@ def start(fork_server: ForkServer, mounted: Any) -> Start:
                     await agent.ready()
                 yield agent
         finally:
-            if process.returncode is None:
-                process.kill()
-            await process.wait()
+            await end_process(process)
 
     return of
 

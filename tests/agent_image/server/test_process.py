@@ -20,7 +20,7 @@ import httpx
 import pytest
 from e2e.cluster.ports import free_ports
 from tests.agent_image.plain import NO_TLS
-from tests.support.agent.agent_process import AgentProcess
+from tests.support.agent.agent_process import AgentProcess, serve_arguments
 from tests.support.agent.fork_server import ForkServer
 from tests.support.machine import ceiling
 from tests.support.waiting import await_until, within
@@ -261,10 +261,9 @@ def test_last_words_are_written_to_the_termination_log(tmp_path: Path, capsys: p
 async def test_ready_agent_has_not_imported_the_agent_loop(mounted: Any) -> None:
     """Start the real command, and check its mapped files and imported modules once it is ready."""
     ports = free_ports()
-    arguments = ["serve", "--root", str(mounted.layout.root), "--host", "127.0.0.1"]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-X", "importtime", "-m", "fleetwright_agent", *arguments),
-        *("--port", str(ports[0]), "--ops-port", str(ports[1])),
+        *(sys.executable, "-X", "importtime", "-m", "fleetwright_agent"),
+        *serve_arguments(mounted.layout.root, ports),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
@@ -291,10 +290,9 @@ async def test_woken_agent_imports_its_turn_before_it_is_ready(mounted: Any) -> 
     mounted.write(mounted.layout.config_file, config | {"preload": True})
     (mounted.layout.memory / "tasks.db").mkdir()
     ports = free_ports()
-    arguments = ["serve", "--root", str(mounted.layout.root), "--host", "127.0.0.1"]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-X", "importtime", "-m", "fleetwright_agent", *arguments),
-        *("--port", str(ports[0]), "--ops-port", str(ports[1])),
+        *(sys.executable, "-X", "importtime", "-m", "fleetwright_agent"),
+        *serve_arguments(mounted.layout.root, ports),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )

@@ -22,46 +22,46 @@ def lock_of(tmp_path):
 
     yield make
     for lock in made:
-        lock.release()
+        lock.release_lock()
 
 
 def test_second_process_reads_the_name_of_the_holder_until_it_releases_the_lock(lock_of):
     first, second = lock_of("coder-1"), lock_of("coder-2")
-    assert first.acquire() == ""
-    assert (second.acquire(), second.is_held) == ("coder-1", False)
-    first.release()
-    assert (second.acquire(), second.is_held) == ("", True)
-    assert lock_of("coder-3").acquire() == "coder-2"
+    assert first.take_lock() == ""
+    assert (second.take_lock(), second.is_held) == ("coder-1", False)
+    first.release_lock()
+    assert (second.take_lock(), second.is_held) == ("", True)
+    assert lock_of("coder-3").take_lock() == "coder-2"
 
 
 def test_holder_keeps_the_lock_if_it_acquires_it_again(lock_of):
     first = lock_of("coder-1")
-    assert [first.acquire(), first.acquire()] == ["", ""]
-    first.release()
-    assert lock_of("coder-2").acquire() == ""
+    assert [first.take_lock(), first.take_lock()] == ["", ""]
+    first.release_lock()
+    assert lock_of("coder-2").take_lock() == ""
 
 
 def test_files_are_refused_without_the_lock(lock_of):
     first, second = lock_of("coder-1"), lock_of("coder-2")
-    first.acquire()
-    second.acquire()
-    first.require()
+    first.take_lock()
+    second.take_lock()
+    first.check_held()
     with pytest.raises(MemoryUnusable, match="does not hold the lock of the memory volume"):
-        second.require()
+        second.check_held()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"holder"', '{"pod": "coder-1"}'])
 def test_holder_whose_name_cannot_be_read_is_another_process(lock_of, tmp_path, text):
-    lock_of("coder-1").acquire()
+    lock_of("coder-1").take_lock()
     (tmp_path / "memory" / FILE).write_text(text)
-    assert lock_of("coder-2").acquire() == "another process"
+    assert lock_of("coder-2").take_lock() == "another process"
 
 
 def test_volume_without_exclusive_locks_is_refused(lock_of, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", lambda _file, _operation: None)
     lock = lock_of("coder-1")
     with pytest.raises(OSError, match="does not exclude other processes with flock"):
-        lock.acquire()
+        lock.take_lock()
     assert not lock.is_held
 
 
@@ -73,10 +73,10 @@ def test_volume_that_refuses_locks_is_reported_and_can_be_tried_again(lock_of, m
     monkeypatch.setattr(fcntl, "flock", refuse)
     before = len(list(FILES.iterdir()))
     with pytest.raises(OSError, match="Operation not supported"):
-        lock.acquire()
+        lock.take_lock()
     assert len(list(FILES.iterdir())) == before
     monkeypatch.setattr(fcntl, "flock", real)
-    assert lock.acquire() == ""
+    assert lock.take_lock() == ""
 
 
 def test_lock_that_is_replaced_at_the_same_moment_is_not_taken(lock_of, monkeypatch, tmp_path):
@@ -90,5 +90,5 @@ def test_lock_that_is_replaced_at_the_same_moment_is_not_taken(lock_of, monkeypa
     with monkeypatch.context() as patched:
         patched.setattr(fcntl, "flock", replace)
         with pytest.raises(OSError, match="replaced at the same moment"):
-            lock.acquire()
-    assert lock.acquire() == ""
+            lock.take_lock()
+    assert lock.take_lock() == ""

@@ -2,9 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,6 +13,18 @@ from tests.support.agent.fork_server import ForkedProcess
 from tests.support.waiting import within
 
 HEADERS = {"A2A-Version": "1.0", "Authorization": "Bearer token-of-default"}
+
+
+def serve_arguments(root: Path, ports: Sequence[int]) -> list[str]:
+    """Return the arguments of `fleetwright-agent` that serve the mounted files of `root` on two loopback ports."""
+    return ["serve", "--root", str(root), "--host", "127.0.0.1", "--port", str(ports[0]), "--ops-port", str(ports[1])]
+
+
+async def end_process(process: asyncio.subprocess.Process | ForkedProcess) -> None:
+    """Kill the process if it still runs, and wait for its end."""
+    if process.returncode is None:
+        process.kill()
+    await process.wait()
 
 
 @dataclass

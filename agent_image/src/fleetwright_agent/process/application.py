@@ -102,7 +102,7 @@ class Application:
     async def _has_memory(self) -> bool:
         """Take the lock of the memory volume if it is free. Nothing else may touch the volume before."""
         try:
-            holder = await asyncio.to_thread(self._dependencies.memory_lock.acquire)
+            holder = await asyncio.to_thread(self._dependencies.memory_lock.take_lock)
         except OSError as error:
             self._memory_holder = ""
             self._waiting_for = f"the memory volume cannot be locked: {error.strerror or error}"
@@ -219,7 +219,7 @@ class Application:
                 ending.push_async_callback(close)
 
     async def _release_memory(self) -> None:
-        self._dependencies.memory_lock.release()
+        self._dependencies.memory_lock.release_lock()
 
     async def _drain_late_runs(self) -> None:
         """Stop the runs that have begun after the drain, because the acceptance of their messages took so long.

@@ -30,7 +30,7 @@ class MemoryLock:
     def is_held(self) -> bool:
         return self._file is not None
 
-    def acquire(self) -> str:
+    def take_lock(self) -> str:
         """Take the lock if it is free. Return the name of the process that holds it; empty if this one does.
 
         The method blocks for as long as a file operation on the volume takes.
@@ -41,9 +41,9 @@ class MemoryLock:
         if self._file is not None:
             return ""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        file = _open(self._path)
+        file = _open_file(self._path)
         try:
-            if not _lock(file):
+            if not _lock_file(file):
                 holder = _read_name(file)
                 os.close(file)
                 return holder
@@ -57,12 +57,12 @@ class MemoryLock:
         self._file = file
         return ""
 
-    def require(self) -> None:
+    def check_held(self) -> None:
         """Raises: MemoryUnusable: This process does not hold the lock."""
         if self._file is None:
             raise MemoryUnusable("this process does not hold the lock of the memory volume")
 
-    def release(self) -> None:
+    def release_lock(self) -> None:
         """Release the lock, after the last file has been closed. Releasing it again has no effect."""
         if self._file is not None:
             # The next holder must not be reported as this one until it has written its own name.
@@ -80,11 +80,11 @@ def _is_at(path: Path, file: int) -> bool:
         return False
 
 
-def _open(path: Path) -> int:
+def _open_file(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
-def _lock(file: int) -> bool:
+def _lock_file(file: int) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -94,9 +94,9 @@ def _lock(file: int) -> bool:
 
 def _check_exclusion(path: Path) -> None:
     """Check that a second lock of the held file is refused. Some file systems accept every lock."""
-    second = _open(path)
+    second = _open_file(path)
     try:
-        if _lock(second):
+        if _lock_file(second):
             raise OSError("its file system does not exclude other processes with flock")
     finally:
         os.close(second)

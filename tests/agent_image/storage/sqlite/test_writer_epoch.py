@@ -17,7 +17,7 @@ TEXT = "another process writes it since"
 class LostLock(MemoryLock):
     """A lock that its file system grants to everybody, as one whose server has restarted does."""
 
-    def require(self):
+    def check_held(self):
         return
 
 

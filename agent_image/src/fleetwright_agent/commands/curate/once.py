@@ -22,7 +22,7 @@ async def curate_once(config: AgentConfig, layout: Layout, *, dry_run: bool) -> 
     Raises: MemoryUnusable, OSError: Not all skills could be curated, or another process uses the memory volume.
     """
     lock = MemoryLock(layout.memory, name=f"fleetwright-agent curate in {socket.gethostname()}")
-    if holder := lock.acquire():
+    if holder := lock.take_lock():
         remedy = "while the agent serves, use `fleetwright skills curate`"
         raise MemoryUnusable(f"{holder} uses the memory volume; {remedy}")
     # These metrics are never exported; a running agent has its own.
@@ -35,4 +35,4 @@ async def curate_once(config: AgentConfig, layout: Layout, *, dry_run: bool) -> 
     finally:
         await skills.aclose()
         await trail.aclose()
-        lock.release()
+        lock.release_lock()

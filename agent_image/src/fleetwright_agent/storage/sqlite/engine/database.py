@@ -189,11 +189,11 @@ class Database:
 
     def _open(self) -> sqlite3.Connection:
         if self._lock is not None:
-            self._lock.require()
+            self._lock.check_held()
         connection = _open(self._path, self._schema)
         if self._lock is not None:
             try:
-                self._epoch.claim(connection)
+                self._epoch.claim_file(connection)
             except sqlite3.Error:
                 connection.close()
                 raise

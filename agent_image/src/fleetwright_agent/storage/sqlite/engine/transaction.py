@@ -74,7 +74,7 @@ class Transaction:
         """
         self._connection.execute("BEGIN IMMEDIATE")
         try:
-            self._epoch.check(self._connection)
+            self._epoch.check_writer(self._connection)
         except sqlite3.Error:
             self._connection.rollback()
             raise

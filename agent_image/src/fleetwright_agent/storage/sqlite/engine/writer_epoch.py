@@ -25,20 +25,20 @@ class WriterEpoch:
     def __init__(self) -> None:
         self._epoch: int | None = None
 
-    def claim(self, connection: sqlite3.Connection) -> None:
+    def claim_file(self, connection: sqlite3.Connection) -> None:
         """Make this process the only writer of the file. Raises: sqlite3.Error."""
         connection.executescript(_CREATE)
-        self._epoch = _read(connection)
+        self._epoch = _read_epoch(connection)
 
-    def check(self, connection: sqlite3.Connection) -> None:
+    def check_writer(self, connection: sqlite3.Connection) -> None:
         """Check, in a transaction that has the write lock, that no other process has become the writer.
 
         Raises:
             EarlierWriterError: Another process has. A process that has claimed no epoch is never refused.
         """
-        if self._epoch is not None and _read(connection) != self._epoch:
+        if self._epoch is not None and _read_epoch(connection) != self._epoch:
             raise EarlierWriterError("another process writes it since; this process must end")
 
 
-def _read(connection: sqlite3.Connection) -> int:
+def _read_epoch(connection: sqlite3.Connection) -> int:
     return int(connection.execute(_SELECT).fetchone()[0])

@@ -120,7 +120,7 @@ def open_writer(path: Path, epoch: WriterEpoch | None = None) -> sqlite3.Connect
         connection = _connect(path)
         _prepare(connection)
         if epoch is not None:
-            epoch.claim(connection)
+            epoch.claim_file(connection)
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
             raise TaskLogUnavailable(f"the task log {path.name} cannot be opened: {error}") from error

@@ -108,7 +108,7 @@ class SqliteTaskLog:
         if self._lock is None:
             return None
         try:
-            self._lock.require()
+            self._lock.check_held()
         except MemoryUnusable as error:
             raise TaskLogUnavailable(str(error)) from error
         return WriterEpoch()
