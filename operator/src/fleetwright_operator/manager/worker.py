@@ -17,9 +17,9 @@ from fleetwright_operator.reconcilers.result import ReconcileResult
 logger = logging.getLogger(__name__)
 
 _SHORTEST_PAUSE = 1.0
+"""Seconds. Timestamps are whole seconds, so a reconcile within the same second would see the same state."""
 _FIRST_REFUSAL_PAUSE = 2.0
 """Seconds. A quota or a webhook seldom admits a write that it has just refused."""
-"""Timestamps are whole seconds, so a reconcile within the same second would see the same state."""
 
 
 async def run_worker(
