@@ -21,7 +21,7 @@ from tests.virtual_time import VirtualLoop
 _MARKERS = (
     "process: starts a process or opens a socket; not part of the ring `unit`",
     "starts_first: a module that takes long and starts first, so that the workers finish together",
-    "exhaustive: a longer variant of a test, or a further test of the same behaviour; only `make test-all` runs it",
+    "exhaustive: a longer variant of a test, or a further test of the same behaviour; `make test` leaves it out",
 )
 _REPORT_SECONDS = 20.0
 """The time after the ceiling of a wait, so that a test fails with the message of its wait."""

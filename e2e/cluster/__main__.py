@@ -7,10 +7,7 @@ import sys
 from e2e.cluster import commands
 from e2e.cluster.image_list import IMAGES
 from e2e.cluster.parts import OPTIONAL, PARTS
-from e2e.cluster.progress import CannotRun, ClusterError, Progress
-
-CANNOT_RUN = 77
-"""The exit status by which the test rings distinguish "cannot run on this machine" from "failed"."""
+from e2e.cluster.progress import CANNOT_RUN, CannotRun, ClusterError, Progress
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -19,8 +16,8 @@ def _parser() -> argparse.ArgumentParser:
     summaries = {
         "up": "a cluster, the images, the chart, the quickstart, and one message answered",
         "cluster": "a cluster alone",
-        "down": "leave nothing behind",
-        "status": "what runs",
+        "down": "remove everything that `up` created",
+        "status": "show what runs",
     }
     for name, summary in summaries.items():
         command = every.add_parser(name, help=summary)
@@ -69,7 +66,7 @@ def main() -> int:
     try:
         _run(arguments, Progress())
     except KeyboardInterrupt:
-        print("cluster: interrupted; the same command goes on from here", file=sys.stderr)
+        print("cluster: interrupted; run the same command to continue", file=sys.stderr)
         return 130
     except CannotRun as reason:
         print(reason, file=sys.stderr)

@@ -22,9 +22,12 @@ from e2e.cluster.locking import exclusive
 from e2e.cluster.parts import OPTIONAL, PARTS, GoTool, Part, Unpacked, parse
 from e2e.cluster.paths import cache
 from e2e.cluster.progress import ClusterError, Progress
+from tests.support.machine import machine_factor
 
 PROGRAMS_VARIABLE = "FLEETWRIGHT_PROGRAMS"
 """A list of folders like PATH: caches of another machine, or folders that contain the programs themselves."""
+_VERSION_SECONDS = 20.0
+"""The time in which a program prints its version."""
 BUILD_BYTES = 3 * 2**30
 """The memory that one build may need. The linker of the API server needs most of it."""
 
@@ -68,7 +71,8 @@ def obstacle(names: Iterable[str]) -> str | None:
     """Return the reason why `ensure` cannot provide a missing program, or None. This function starts no build."""
     missing = [part for part in _parts_named(names) if not find(part)]
     if any(isinstance(part.recipe, Unpacked) for part in missing) and not shutil.which("apt-get"):
-        return "not on PATH and not to be had without apt-get: " + ", ".join(part.name for part in missing)
+        parts = ", ".join(part.name for part in missing)
+        return f"not found, and only apt-get can provide them: {parts}; put them on PATH or into {PROGRAMS_VARIABLE}"
     return None
 
 
@@ -118,7 +122,8 @@ def _usable(part: Part, folder: Path) -> bool:
 
 def _fits(part: Part, program: Path) -> bool:
     try:
-        said = subprocess.run([program, *part.ask], capture_output=True, text=True, timeout=20, check=False)
+        limit = _VERSION_SECONDS * machine_factor()
+        said = subprocess.run([program, *part.ask], capture_output=True, text=True, timeout=limit, check=False)
         return part.rule.accepts(parse(said.stdout + said.stderr))
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return False

@@ -8,6 +8,8 @@ import signal
 import time
 from pathlib import Path
 
+from tests.support.machine import machine_factor
+
 
 def hierarchies(mounts: str) -> list[Path]:
     """Return the mount points of all cgroup hierarchies, from the text of /proc/self/mounts."""
@@ -57,8 +59,8 @@ def _members(name: str) -> set[int]:
 
 
 def remove(name: str) -> None:
-    """Kill every process in the groups, then delete the groups from the leaves up."""
-    deadline = time.monotonic() + 20
+    """Kill every process in the groups, then delete the groups deepest first."""
+    deadline = time.monotonic() + 20 * machine_factor()
     while (members := _members(name)) and time.monotonic() < deadline:
         for pid in members:
             try:

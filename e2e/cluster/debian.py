@@ -45,7 +45,8 @@ def _present(sign: str) -> bool:
 def _apt(*arguments: str, cwd: Path | None = None) -> None:
     global _updated
     if not shutil.which("apt-get"):
-        raise ClusterError("this is not a Debian system; install these yourself: " + " ".join(arguments[1:]))
+        packages = " ".join(word for word in arguments[1:] if not word.startswith("-"))
+        raise ClusterError(f"this is not a Debian system; install these packages yourself: {packages}")
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
     # Only root may update the lists. Other users download with the lists that the machine has.
     is_old = not _updated and os.geteuid() == 0
@@ -63,7 +64,10 @@ def install(wanted: dict[str, str], progress: Progress) -> None:
     if not missing:
         return
     if os.geteuid():
-        raise ClusterError(f"as root: apt-get install --no-install-recommends {' '.join(missing)}")
+        packages = " ".join(missing)
+        raise ClusterError(
+            f"Debian packages are missing; run as root: apt-get install --no-install-recommends {packages}"
+        )
     progress.say(f"installing {' '.join(missing)}")
     _apt("install", "-y", "-qq", "--no-install-recommends", *missing)
 

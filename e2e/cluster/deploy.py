@@ -13,7 +13,7 @@ from e2e.cluster.images import Built
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.paths import CHECKOUT
 from e2e.cluster.progress import ClusterError, Progress
-from tests.support.machine import ceiling
+from tests.support.machine import ceiling, machine_factor
 
 RELEASE = "fleetwright"
 SYSTEM = "fleetwright-system"
@@ -67,7 +67,7 @@ def install(helm: Helm, *, chosen: Mapping[str, str], seconds: int = 180) -> Non
             *(
                 where,
                 "--wait",
-                f"--timeout={seconds}s",
+                f"--timeout={seconds * machine_factor():.0f}s",
                 *sets,
                 "--set=rbac.clusterWideSecrets=true",
                 "--set=gateway.enabled=true",
@@ -95,14 +95,16 @@ def _state(kubectl: Kubectl) -> str:
 
 def uninstall(helm: Helm, progress: Progress) -> None:
     """Remove the release and the quickstart. Remove the CRDs only if no custom object is left in the cluster."""
-    helm.kubectl.run("delete", "namespace", QUICKSTART, "--ignore-not-found", "--timeout=180s")
+    helm.kubectl.run(
+        "delete", "namespace", QUICKSTART, "--ignore-not-found", f"--timeout={180 * machine_factor():.0f}s"
+    )
     helm.run("uninstall", RELEASE, f"--namespace={SYSTEM}", "--ignore-not-found", "--wait")
     left = helm.kubectl.attempt("get", ",".join(DEFINITIONS), "--all-namespaces", "-o", "name").stdout.split()
     if left:
-        progress.say(f"the CRDs stay, for the cluster holds other objects of theirs: {' '.join(left[:5])}")
+        progress.say(f"the CRDs remain, because the cluster has other objects of them: {' '.join(left[:5])}")
     else:
         helm.kubectl.run("delete", "customresourcedefinition", *DEFINITIONS, "--ignore-not-found")
-    helm.kubectl.run("delete", "namespace", SYSTEM, "--ignore-not-found", "--timeout=180s")
+    helm.kubectl.run("delete", "namespace", SYSTEM, "--ignore-not-found", f"--timeout={180 * machine_factor():.0f}s")
 
 
 def namespace(name: str) -> dict[str, Any]:
@@ -115,7 +117,7 @@ def quickstart(kubectl: Kubectl, progress: Progress, *, seconds: int = 180) -> N
     progress.say("quickstart applied")
     waited = kubectl.attempt(
         *("wait", "--for=condition=Ready", "agents", "--all"),
-        *(f"--namespace={QUICKSTART}", f"--timeout={seconds}s"),
+        *(f"--namespace={QUICKSTART}", f"--timeout={seconds * machine_factor():.0f}s"),
         seconds=seconds + 30,
     )
     if waited.returncode:

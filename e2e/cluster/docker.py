@@ -7,13 +7,19 @@ from pathlib import Path
 
 from e2e.cluster import uv
 from e2e.cluster.progress import ClusterError
+from tests.support.machine import machine_factor
 
 
 def answers() -> bool:
     if not shutil.which("docker"):
         return False
     try:
-        return subprocess.run(["docker", "info"], capture_output=True, timeout=20, check=False).returncode == 0
+        return (
+            subprocess.run(
+                ["docker", "info"], capture_output=True, timeout=20 * machine_factor(), check=False
+            ).returncode
+            == 0
+        )
     except subprocess.TimeoutExpired:
         return False
 

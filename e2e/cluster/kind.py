@@ -12,7 +12,7 @@ from e2e.cluster.images import Built
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.paths import CHECKOUT, STATE
 from e2e.cluster.progress import ClusterError, Progress
-from tests.support.machine import ceiling
+from tests.support.machine import ceiling, machine_factor
 
 
 class Kind:
@@ -38,11 +38,17 @@ class Kind:
             raise ClusterError(obstacle)
         self._state.mkdir(parents=True, exist_ok=True)
         if self._exists() and not self._healthy():
-            self._progress.say("the cluster does not answer, making it anew")
+            self._progress.say("the cluster does not answer; it is created again")
             self._kind("delete", "cluster", f"--name={self._cluster}")
         if not self._exists():
             self._progress.say("creating the cluster")
-            self._kind("create", "cluster", f"--name={self._cluster}", "--wait=180s", f"--kubeconfig={self._file}")
+            self._kind(
+                "create",
+                "cluster",
+                f"--name={self._cluster}",
+                f"--wait={180 * machine_factor():.0f}s",
+                f"--kubeconfig={self._file}",
+            )
         else:
             self._kind("export", "kubeconfig", f"--name={self._cluster}", f"--kubeconfig={self._file}")
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from e2e.cluster.progress import ClusterError
+from tests.support.machine import machine_factor
 
 Manifest = Mapping[str, Any]
 _FORWARDED = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) ")
@@ -47,7 +48,7 @@ class Kubectl:
             env=self._environment,
             capture_output=True,
             text=True,
-            timeout=seconds,
+            timeout=seconds * machine_factor(),
             check=False,
         )
 

@@ -5,6 +5,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+CANNOT_RUN = 77
+"""The exit status of a command that this machine cannot run. The rings of tests distinguish it from a failure."""
+
 
 class ClusterError(Exception):
     """A problem that a person must fix. The message describes the problem, and is printed without a traceback."""

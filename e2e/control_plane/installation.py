@@ -15,6 +15,7 @@ from e2e.cluster import binaries
 from e2e.cluster.paths import CHECKOUT
 from e2e.cluster.progress import SILENT
 from e2e.control_plane.client import Client, Object, Refusal
+from tests.support.waiting import within
 
 ACCOUNT = "fleetwright-operator"
 _RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
@@ -35,11 +36,9 @@ async def install_crds(client: Client, folder: Path = CHECKOUT / "crds") -> None
 async def make_namespace(client: Client, name: str) -> None:
     """Create a namespace that enforces Pod Security, and wait until it is ready for pods."""
     await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": _RESTRICTED}})
-    for _ in range(2400):
-        if await client.find("ServiceAccount", name, "default"):
-            return
-        await asyncio.sleep(0.05)
-    raise TimeoutError(f"namespace {name} never got its default ServiceAccount")
+    async with within(f"namespace {name} has its default ServiceAccount"):
+        while not await client.find("ServiceAccount", name, "default"):  # noqa: ASYNC110 - another process creates it
+            await asyncio.sleep(0.05)
 
 
 async def install_release(
@@ -76,10 +75,10 @@ def rendered_chart(namespace: str, namespaces: Sequence[str], *, gateway: bool =
 
 
 async def _served(client: Client, kind: str) -> None:
-    for _ in range(2400):
-        try:
-            await client.list(kind)
-            return
-        except Refusal:
-            await asyncio.sleep(0.05)
-    raise TimeoutError(f"{kind} is not served")
+    async with within(f"{kind} is served"):
+        while True:
+            try:
+                await client.list(kind)
+                return
+            except Refusal:
+                await asyncio.sleep(0.05)

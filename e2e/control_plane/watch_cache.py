@@ -11,12 +11,12 @@ from typing import Self
 
 import aiohttp
 from e2e.control_plane.client import Client, Object, Refusal
+from tests.support.machine import ceiling
 
 from fleetwright_operator.kinds.resources import WATCHED
 
 Id = tuple[str, str]
 _KINDS = tuple(resource.kind for resource in WATCHED)
-_UNTIL_SERVED = 120.0
 """The time limit in seconds for the API server to serve a new kind."""
 Listener = Callable[[str, str, Object], None]
 
@@ -74,7 +74,7 @@ class WatchCache:
 
     async def _filled_first(self, kind: str) -> str:
         """List the kind. Retry, because the API server serves a new kind only shortly after its CRD is created."""
-        deadline = asyncio.get_running_loop().time() + _UNTIL_SERVED
+        deadline = asyncio.get_running_loop().time() + ceiling()
         while True:
             try:
                 return await self._fill(kind)

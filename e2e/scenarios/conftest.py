@@ -11,12 +11,11 @@ from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 from e2e.cluster import commands, deploy
-from e2e.cluster.__main__ import CANNOT_RUN
 from e2e.cluster.image_list import OFFLINE
 from e2e.cluster.images import Built
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.paths import CHECKOUT
-from e2e.cluster.progress import SILENT, Progress
+from e2e.cluster.progress import CANNOT_RUN, SILENT, Progress
 from e2e.cluster.provider import Provider
 from e2e.cluster.run_folder import reaped_session
 from e2e.scenarios.core import CORE
@@ -35,7 +34,7 @@ QUICKSTART = CHECKOUT / "examples/quickstart"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "exhaustive: not a core scenario; only `make test-all` runs it")
+    config.addinivalue_line("markers", "exhaustive: not a core scenario; `make test-cluster` leaves it out")
     config.addinivalue_line("markers", "alone: disturbs other scenarios; runs while no other does")
 
 

@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 
 from e2e.cluster import binaries
-from e2e.cluster.__main__ import CANNOT_RUN
 from e2e.cluster.control_plane import ControlPlane
+from e2e.cluster.parts import CONTROL_PLANE
+from e2e.cluster.progress import CANNOT_RUN
 from e2e.cluster.run_folder import run_folder
 from e2e.control_plane.client import Client
 from e2e.control_plane.installation import install_crds, install_release
@@ -34,7 +35,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="walk every n-th property only")
     parser.add_argument("--walks", type=int, default=40, help="random sequences")
     arguments = parser.parse_args()
-    if obstacle := binaries.obstacle(("etcd", "kube-apiserver", "kube-controller-manager", "helm")):
+    if obstacle := binaries.obstacle((*CONTROL_PLANE, "helm")):
         print(obstacle)
         return CANNOT_RUN
     started = time.monotonic()
@@ -45,19 +46,25 @@ def main() -> int:
     ):
         context, complaints = asyncio.run(_walk(plane, folder, arguments))
         operator = ":fleetwright-operator"
-        complaints += [f"no right to {each.request}" for each in plane.refusals() if each.account.endswith(operator)]
+        complaints += [
+            f"the operator lacks the permission for {each.request}"
+            for each in plane.refusals()
+            if each.account.endswith(operator)
+        ]
     for line in (*context.problems, *complaints):
         print(f"\n{line}")
     for line in context.held:
-        print(f"  held, and said so: {line}")
+        print(f"  blocked, with a condition: {line}")
     for line in context.uncovered:
-        print(f"  no value for {line}")
+        print(f"  the API server accepted no value for {line}")
     taken = sum(len(edits) for edits in context.edits.values())
     print(f"{taken} values for {len({edit.path for edits in context.edits.values() for edit in edits})} properties")
     seconds = time.monotonic() - started
     wrong = len(context.problems) + len(complaints)
-    print(f"{context.walked} edits walked, {context.refused} refused, {wrong} left a trace, seed {arguments.seed}, "
-          f"{seconds:.0f} s")  # fmt: skip
+    print(
+        f"{context.walked} edits walked, {context.refused} refused, {wrong} differ from a new object, "
+        f"seed {arguments.seed}, {seconds:.0f} s"
+    )
     return int(bool(wrong) or bool(context.uncovered) or not context.walked)
 
 

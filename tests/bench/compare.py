@@ -2,10 +2,12 @@
 
     python -m tests.bench.compare --base COMMIT --parts "agent:rates,start turn:durable" [--runs 5] [--own-code]
 
-It exits with 1 if a row is worse, and with 2 if a run breaks. The files of the other commit and its environment are in
-the cache of the machine. Both commits run the benchmarks and the test code of this checkout, so that both figures are
-measured in the same way. With `--own-code`, each commit runs its own benchmarks. This is necessary if the benchmarks
-call functions of the product that the other commit does not have. The other commit must then have the option `--json`.
+It exits with 1 if a row is worse, with 2 if a run breaks, and with 77 if this machine cannot run a benchmark. The files
+of the other commit and its environment are in the cache of the machine.
+
+Both commits run the benchmarks and the test code of this checkout, so that both figures are measured in the same way.
+With `--own-code`, each commit runs its own benchmarks. This is necessary if the benchmarks call functions of the
+product that the other commit does not have. The other commit must then have the option `--json`.
 """
 
 import argparse
@@ -21,10 +23,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster.__main__ import CANNOT_RUN
 from e2e.cluster.locking import exclusive
 from e2e.cluster.paths import CHECKOUT, cache
-from e2e.cluster.progress import Progress
+from e2e.cluster.progress import CANNOT_RUN, Progress
 from e2e.cluster.run_folder import run_folder
 from tests.bench.comparison import HEAD, Figure, RowKey, Verdict, compare, read_figures, summarise, to_lines
 from tests.bench.parts import list_benches

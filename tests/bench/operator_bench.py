@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from e2e.cluster import binaries
-from e2e.cluster.__main__ import CANNOT_RUN
 from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.parts import CONTROL_PLANE
+from e2e.cluster.progress import CANNOT_RUN
 from e2e.cluster.run_folder import run_folder
 from tests.bench.operator_measures import PARTS
 from tests.bench.parts import make_parser

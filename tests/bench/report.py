@@ -13,9 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from e2e.cluster.__main__ import CANNOT_RUN
 from e2e.cluster.paths import CHECKOUT
-from e2e.cluster.progress import CannotRun
+from e2e.cluster.progress import CANNOT_RUN, CannotRun
 from tests.bench.figures import find_impossible_figures
 from tests.bench.parts import Part
 from tests.bench.table import Row, print_table, to_document

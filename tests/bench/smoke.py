@@ -8,23 +8,22 @@ the operator needs the programs of a control plane, and the benchmark of wakes n
 """
 
 import argparse
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 
-from e2e.cluster.__main__ import CANNOT_RUN
 from e2e.cluster.paths import CHECKOUT
+from e2e.cluster.progress import CANNOT_RUN
 from tests.bench.parts import list_benches
 from tests.bench.report import FOLDER
-from tests.support.machine import machine_factor
+from tests.support.machine import is_in_ci, machine_factor
 
 _LONGEST_SECONDS = 600.0
-"""A benchmark hangs after this time, multiplied by the factor of the machine."""
+"""A benchmark that takes longer, multiplied by the factor of the machine, is ended."""
 
 
-def _run(bench: str) -> tuple[int, str]:
+def _run_benchmark(bench: str) -> tuple[int, str]:
     """Run a benchmark. Return its exit status, and a sentence about it."""
     began = time.monotonic()
     log = FOLDER / "smoke" / f"{bench}.log"
@@ -56,13 +55,12 @@ def main(words: Sequence[str] | None = None) -> int:
         parser.error(f"there is no benchmark {', '.join(map(repr, unknown))}; there are {', '.join(list_benches())}")
     statuses = []
     for bench in chosen:
-        status, sentence = _run(bench)
+        status, sentence = _run_benchmark(bench)
         statuses.append(status)
         print(sentence, flush=True)
     if set(statuses) <= {CANNOT_RUN}:
         return CANNOT_RUN
-    in_ci = os.environ.get("CI", "") not in {"", "0", "false"}
-    return int(any(status != CANNOT_RUN or in_ci for status in statuses if status))
+    return int(any(status != CANNOT_RUN or is_in_ci() for status in statuses if status))
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
-from e2e.cluster.__main__ import CANNOT_RUN
 from e2e.cluster.paths import STATE
+from e2e.cluster.progress import CANNOT_RUN
 from tests.bench.parts import make_parser
 from tests.bench.report import Report
 from tests.bench.wake.gateway_client import team_on_cluster

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from e2e.cluster import binaries
 from e2e.cluster.parts import PARTS
+from tests.support.machine import is_in_ci
 
 CHART = Path(__file__).parents[2] / "charts" / "fleetwright"
 
@@ -20,7 +21,7 @@ def _find_program(name: str, part: str) -> str:
     folder = binaries.find(PARTS[part])
     if folder is None:
         message = f"{name} is not on this machine; `python -m e2e.cluster binaries {part}` provides it"
-        if os.environ.get("CI") == "true":
+        if is_in_ci():
             pytest.fail(message)
         pytest.skip(message)
     return str(folder / name)

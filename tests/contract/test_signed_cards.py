@@ -19,7 +19,7 @@ from google.protobuf import json_format
 from google.protobuf.json_format import ParseDict
 from jwt import PyJWK
 from jwt.exceptions import PyJWKSetError
-from tests.support.machine import ceiling
+from tests.support.machine import ceiling, is_in_ci
 
 from fleetwright_api import names
 from fleetwright_api.encoding.canonical_json import canonical_json
@@ -63,7 +63,7 @@ def in_python(card: Card, keys: str) -> str:
 def in_javascript(process_ring: None) -> Verify:
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
-        say = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+        say = pytest.fail if is_in_ci() else pytest.skip
         say("node and npm are not on this machine: install Node.js 20 or newer")
     installed = _installed(npm)
 

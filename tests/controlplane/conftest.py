@@ -25,13 +25,12 @@ from typing import Any, TypeVar
 import pytest
 import yaml
 from e2e.cluster import binaries
-from e2e.cluster.__main__ import CANNOT_RUN
 from e2e.cluster.audit import Refusal as Refused
 from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.deploy import SYSTEM
 from e2e.cluster.kubeconfig import write as write_kubeconfig
 from e2e.cluster.ports import free_port
-from e2e.cluster.progress import SILENT
+from e2e.cluster.progress import CANNOT_RUN, SILENT
 from e2e.control_plane.sessions import reap
 from tests.rings.catalogue import CONTROL_PLANE_PROGRAMS
 from tests.support.controlplane.administrator import OPERATOR_ACCOUNT, PATHS, Admin, Refusal, Space

@@ -94,7 +94,7 @@ def test_version_rule_accepts_matching_versions(rule: parts.Rule, version: Versi
 
 
 def test_binaries_obstacle_names_missing_programs_without_apt(empty_machine: Path) -> None:
-    assert "not on PATH" in str(binaries.obstacle(["etcd"]))
+    assert "only apt-get can provide them: etcd" in str(binaries.obstacle(["etcd"]))
 
 
 @pytest.mark.process

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from e2e.cluster import binaries
-from e2e.cluster.__main__ import CANNOT_RUN
 from e2e.cluster.control_plane import ControlPlane
+from e2e.cluster.progress import CANNOT_RUN
 from e2e.control_plane.client import Client, Refusal, path_of
 from e2e.control_plane.installation import install_crds, install_release, make_namespace
 from e2e.control_plane.kubelet import Kubelet

@@ -16,16 +16,17 @@ from pathlib import Path
 
 from e2e.cluster import binaries
 from e2e.cluster.paths import CHECKOUT
-from tests.rings.catalogue import CANNOT_RUN, CONTROL_PLANE_PROGRAMS, RINGS, RUNS, Ring, stages_of
-from tests.rings.results import Results, ring_key
+from e2e.cluster.progress import CANNOT_RUN
+from tests.rings.catalogue import CONTROL_PLANE_PROGRAMS, RINGS, RUNS, Ring, select_stages
+from tests.rings.results import ResultStore, ring_key
 from tests.rings.runner import Result, repeat_failures, run_ring
-from tests.rings.summary import is_red, summary_lines
-from tests.support.machine import ceiling, machine_factor
+from tests.rings.summary import format_summary, has_failures
+from tests.support.machine import ceiling, is_in_ci, machine_factor
 
 FOLDER = CHECKOUT / "build" / "rings"
 
 
-async def run_stages(stages: Sequence[Sequence[Ring]], results: Results, folder: Path) -> list[Result]:
+async def run_stages(stages: Sequence[Sequence[Ring]], results: ResultStore, folder: Path) -> list[Result]:
     """Run the stages in order, and the rings of each at the same time. Repeat the failures of a stage after it.
 
     After a failed build of programs, the rings of later stages would each try to build them again. They do not run.
@@ -43,7 +44,7 @@ async def run_stages(stages: Sequence[Sequence[Ring]], results: Results, folder:
     return ended
 
 
-async def _run_until_signal(stages: Sequence[Sequence[Ring]], results: Results, folder: Path) -> list[Result]:
+async def _run_until_signal(stages: Sequence[Sequence[Ring]], results: ResultStore, folder: Path) -> list[Result]:
     """Run the stages. A signal to this program ends them first.
 
     Raises:
@@ -53,7 +54,8 @@ async def _run_until_signal(stages: Sequence[Sequence[Ring]], results: Results, 
     arrived: list[int] = []
 
     def end(number: int) -> None:
-        if not arrived:  # Another signal must not interrupt the end of the rings, which have a session of their own.
+        # Another signal must not interrupt the end of the rings. Each is a session, so only this program ends it.
+        if not arrived:
             running.cancel()
         arrived.append(number)
 
@@ -62,7 +64,7 @@ async def _run_until_signal(stages: Sequence[Sequence[Ring]], results: Results, 
         if signal.getsignal(number) != signal.SIG_IGN:
             asyncio.get_running_loop().add_signal_handler(number, end, number)
         elif number == signal.SIGINT:
-            # The rings are ended by this signal. They would inherit that it is ignored, but not a handler.
+            # The runner ends rings with SIGINT. A child inherits an ignored signal, but not a handler.
             signal.signal(number, lambda *_: None)
     try:
         return await running
@@ -70,22 +72,25 @@ async def _run_until_signal(stages: Sequence[Sequence[Ring]], results: Results, 
         raise SystemExit(128 + arrived[0]) from None
 
 
-def _leave_cluster(*, in_ci: bool) -> None:
+def _remove_cluster_in_ci(*, in_ci: bool) -> None:
     """Remove the cluster in CI. Elsewhere the next run reuses it."""
     if in_ci:
         try:
             subprocess.run([sys.executable, "-m", "e2e.cluster", "down"], check=False, timeout=ceiling())
         except subprocess.TimeoutExpired:
-            print("the cluster was not removed in time")
+            print("the cluster was not removed in time; run make down")
     else:
         print("\nthe cluster stays for the next run; `make down` removes it")
 
 
-def _note_about_cluster() -> str:
+def _describe_omitted_tests() -> str:
     """Return what `make test` leaves out, the commands that run it, and whether their programs exist."""
     missing = binaries.missing_programs(CONTROL_PLANE_PROGRAMS)
-    programs = f"it would first build {', '.join(missing)}" if missing else "its programs were found"
-    return f"not run: tests that need Kubernetes. `make controlplane` tests the operator, and {programs}"
+    programs = f"its first run builds {', '.join(missing)}" if missing else "its programs were found"
+    return (
+        "not run: tests that need Kubernetes. Run `make test-cluster`, or `make controlplane` for the operator alone; "
+        + programs
+    )
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -95,28 +100,28 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     names = parser.parse_args(words).names
     try:
-        stages = stages_of(names)
+        stages = select_stages(names)
     except ValueError as error:
         parser.error(str(error))
     FOLDER.mkdir(parents=True, exist_ok=True)
-    results = Results(FOLDER, CHECKOUT)
+    results = ResultStore(FOLDER, CHECKOUT)
     is_resumed = os.environ.get("RESUME", "") not in {"", "0"}
     if is_resumed and not results.is_known:
         print("RESUME has no effect, because git cannot read this checkout")
-    green = results.green_rings() if is_resumed else {}
+    green = results.read_green_rings() if is_resumed else {}
     skipped = {ring.name: green[ring_key(ring)] for stage in stages for ring in stage if ring_key(ring) in green}
     stages = [[ring for ring in stage if ring_key(ring) not in green] for stage in stages]
-    print(f"this machine is {machine_factor():.2f} times slower than the reference; ceilings grow by that factor")
+    print(f"ceilings are multiplied by {machine_factor():.2f}, the factor of this machine (1.00 is the reference)")
     # Two runs in one checkout must not read each other's outcomes.
     with tempfile.TemporaryDirectory(dir=FOLDER, prefix="run-") as folder:
         ended = asyncio.run(_run_until_signal([stage for stage in stages if stage], results, Path(folder)))
-    in_ci = os.environ.get("CI", "") not in {"", "0", "false"}
+    in_ci = is_in_ci()
     if any(result.ring.name == "cluster" for result in ended):
-        _leave_cluster(in_ci=in_ci)
-    print("\n".join(summary_lines(ended, skipped, in_ci=in_ci)))
+        _remove_cluster_in_ci(in_ci=in_ci)
+    print("\n".join(format_summary(ended, skipped, in_ci=in_ci)))
     if names == ["test"]:
-        print(_note_about_cluster())
-    return int(is_red(ended, in_ci=in_ci))
+        print(_describe_omitted_tests())
+    return int(has_failures(ended, in_ci=in_ci))
 
 
 if __name__ == "__main__":

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 from e2e.cluster.parts import CONTROL_PLANE
 
-CANNOT_RUN = 77
 RING_MARGIN = 5.0
 """The ceiling of a ring is this many times its quiet duration."""
 PYTEST = (sys.executable, "-m", "pytest", "-q")
 _MAKE = ("make", "--no-print-directory")
+_PYTHON_MODULE = (sys.executable, "-m")
 _WITHOUT_CLUSTER = tuple(
     f"tests/{folder}"
     for folder in (
@@ -43,7 +43,7 @@ class Ring:
     quiet_seconds: float
     """The duration on two quiet cores. The ceiling of the ring is a multiple of it."""
     least_ceiling_seconds: float = 600.0
-    """Short rings run beside long ones."""
+    """The ceiling is never below this, because a short ring runs beside long ones that slow it down."""
     whole: Sequence[str] = ()
     """The command that runs everything, if the gate runs a part."""
     whole_seconds: float = 0.0
@@ -61,7 +61,7 @@ class Ring:
     def is_pytest(self) -> bool:
         return tuple(self.command[: len(PYTEST)]) == PYTEST
 
-    def as_whole(self) -> "Ring":
+    def to_whole_ring(self) -> "Ring":
         """Return the ring with everything that it contains, as `make test-all` runs it."""
         return replace(
             self, command=self.whole or self.command, quiet_seconds=self.whole_seconds or self.quiet_seconds, whole=()
@@ -94,7 +94,6 @@ def _folders_except(*folders: str) -> tuple[str, ...]:
     return *named, *(f"--ignore={folder}" for folder in folders if folder not in _WITHOUT_CLUSTER)
 
 
-_PYTHON_MODULE = (sys.executable, "-m")
 RINGS = {
     ring.name: ring
     for ring in (
@@ -102,7 +101,7 @@ RINGS = {
         _pytest_ring(
             "unit", *_WITHOUT_CLUSTER, workers=2, mark="not process", quiet_seconds=120, whole_seconds=180
         ),
-        # These tests run commands that use whole processors and much memory, so nothing else runs beside them.
+        # These tests run commands that use whole processors and much memory, so no other tests run beside them.
         _pytest_ring(
             "commands", *_WORKSPACE_COMMANDS, workers=2, mark="process", quiet_seconds=60, whole_seconds=120
         ),
@@ -118,7 +117,7 @@ RINGS = {
         ),
         Ring("demo", (*_MAKE, "demo"), 20),
         Ring("team", (*_MAKE, "demo", "TEAM=1"), 20),
-        # The tests of the chart need them. The first run builds helm, beside the unit tests.
+        # The tests of the chart need them. The first run builds helm, beside the ring `commands`.
         Ring("helm", (*_PYTHON_MODULE, "e2e.cluster", "binaries", "helm", "prometheus"), 240, repeats=False),
         # The first run builds Kubernetes.
         Ring("programs", (*_PYTHON_MODULE, "e2e.cluster", "binaries"), 900, repeats=False, builds=True),
@@ -170,7 +169,7 @@ RUNS: dict[str, Stages] = {
 """The rings of each run. Those of one stage run at the same time, and stages follow each other."""
 
 
-def stages_of(names: Sequence[str]) -> list[list[Ring]]:
+def select_stages(names: Sequence[str]) -> list[list[Ring]]:
     """Return the rings of a run, or the whole of each named ring, one after the other.
 
     Raises:
@@ -178,12 +177,12 @@ def stages_of(names: Sequence[str]) -> list[list[Ring]]:
     """
     if len(names) == 1 and names[0] in RUNS:
         whole = names[0] == "test-all"
-        return [[RINGS[name].as_whole() if whole else RINGS[name] for name in stage] for stage in RUNS[names[0]]]
+        return [[RINGS[name].to_whole_ring() if whole else RINGS[name] for name in stage] for stage in RUNS[names[0]]]
     if unknown := [name for name in names if name not in RINGS]:
         raise ValueError(
             f"{unknown[0]!r} is not a ring of tests; choose one of the runs {', '.join(RUNS)}, "
             f"or some of the rings {', '.join(RINGS)}"
         )
-    # Tests have no time for a build.
+    # A build would reach the ceilings of the tests, so it is a stage of its own.
     first = [[_CONTROL_PLANE_BUILD]] if _NEED_CONTROL_PLANE & {*names} else []
-    return [*first, *([RINGS[name].as_whole()] for name in names)]
+    return [*first, *([RINGS[name].to_whole_ring()] for name in names)]

@@ -35,7 +35,7 @@ def _git(checkout: Path, *words: str, index: Path | None = None) -> str:
     return done.stdout.strip()
 
 
-class Results:
+class ResultStore:
     """A file for each tree, with a line for each ring that ended on it. Without git there are no results."""
 
     def __init__(self, folder: Path, checkout: Path) -> None:
@@ -48,7 +48,7 @@ class Results:
         """True if git can tell whether the tree has changed."""
         return self._tree is not None
 
-    def green_rings(self) -> dict[str, list[str]]:
+    def read_green_rings(self) -> dict[str, list[str]]:
         """Return the keys of the rings whose last result on this tree is green, with their unstable tests."""
         lines = self._file.read_text().splitlines() if self.is_known and self._file.exists() else []
         last = {record["ring"]: record for record in map(json.loads, lines)}

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
-from tests.rings.catalogue import CANNOT_RUN, PYTEST, Ring
+from e2e.cluster.progress import CANNOT_RUN
+from tests.rings.catalogue import PYTEST, Ring
 from tests.rings.outcomes import VARIABLE, Outcomes, read_outcomes
 from tests.support.machine import machine_factor
 
@@ -33,7 +34,7 @@ _PYTEST_FAILED = 1
 
 
 @dataclass(frozen=True)
-class Unstable:
+class UnstableTest:
     """A test that failed, and passed when it was repeated alone."""
 
     test: str
@@ -55,7 +56,7 @@ class Result:
     """The reason why the ring could not run or was ended."""
     repeatable: Mapping[str, str] = field(default_factory=dict)
     """The failures that are to be repeated, by test. A ring that is one command has its own name here."""
-    unstable: tuple[Unstable, ...] = ()
+    unstable: tuple[UnstableTest, ...] = ()
 
     @property
     def is_green(self) -> bool:
@@ -85,7 +86,7 @@ class _Command:
         return "".join(self.lines[-_SHOWN_LINES:])
 
 
-def allowed_unstable(tests: int) -> int:
+def count_allowed_failures(tests: int) -> int:
     """Return how many tests of a ring with that many tests may be unstable."""
     return min(MOST_UNSTABLE, max(1, int(tests * UNSTABLE_SHARE)))
 
@@ -97,7 +98,7 @@ async def run_ring(ring: Ring, *, is_concurrent: bool, folder: Path) -> Result:
     """
     started = time.monotonic()
     command = _Command(ring.command, folder / f"{ring.name}.jsonl")
-    await _execute(ring, command, is_concurrent=is_concurrent)
+    await _run_command(ring, command, is_concurrent=is_concurrent)
     if command.reached_ceiling:
         result = _judge_ceiling(ring, read_outcomes(command.outcome_file))
     elif ring.is_pytest:
@@ -108,19 +109,19 @@ async def run_ring(ring: Ring, *, is_concurrent: bool, folder: Path) -> Result:
 
 
 async def repeat_failures(result: Result, folder: Path) -> Result:
-    """Repeat each failure that may have another cause than the code, alone. What passes then is unstable."""
+    """Repeat each failure that may have another cause than the code, alone. A test that passes then is unstable."""
     started = time.monotonic()
     for number, (test, failure) in enumerate(result.repeatable.items()):
         ring = result.ring
         print(f"\n=== {ring.name}: repeats {test}", flush=True)
         words = (*PYTEST, test) if ring.is_pytest else ring.command
         command = _Command(words, folder / f"{ring.name}-{number}.jsonl")
-        await _execute(ring, command, is_concurrent=False)
+        await _run_command(ring, command, is_concurrent=False)
         passed = command.status == 0 and not command.reached_ceiling
         if passed and ring.is_pytest:
             passed = test in read_outcomes(command.outcome_file).passed
         if passed:
-            found = Unstable(test, failure, command.tail)
+            found = UnstableTest(test, failure, command.tail)
             result = replace(
                 result, passed=result.passed + 1, failed=result.failed - 1, unstable=(*result.unstable, found)
             )
@@ -160,9 +161,13 @@ def _judge_tests(ring: Ring, command: _Command, outcomes: Outcomes) -> Result:
     if command.status == CANNOT_RUN:
         return replace(counted, reason=command.last_line)
     if command.status != _PYTEST_FAILED or outcomes.uncollected or not outcomes.failed:
-        return replace(counted, failed=len(outcomes.failed) or 1, reason=f"pytest ended with {command.status}")
+        return replace(
+            counted,
+            failed=len(outcomes.failed) or 1,
+            reason=f"pytest exited with status {command.status}; its output is above",
+        )
     counted = replace(counted, failed=len(outcomes.failed))
-    allowed = allowed_unstable(len(outcomes.passed) + len(outcomes.failed))
+    allowed = count_allowed_failures(len(outcomes.passed) + len(outcomes.failed))
     if counted.failed > allowed:
         return replace(counted, reason=f"{counted.failed} tests failed, and at most {allowed} are repeated")
     # The teardown of a session belongs to no test, so repeating the last one would hide its failure.
@@ -171,7 +176,7 @@ def _judge_tests(ring: Ring, command: _Command, outcomes: Outcomes) -> Result:
     )
 
 
-async def _execute(ring: Ring, command: _Command, *, is_concurrent: bool) -> None:
+async def _run_command(ring: Ring, command: _Command, *, is_concurrent: bool) -> None:
     title = f"\n=== {ring.name}: {' '.join(command.words)}"
     print(f"\n=== {ring.name} starts" if is_concurrent else title, flush=True)
     words = command.words
@@ -182,7 +187,7 @@ async def _execute(ring: Ring, command: _Command, *, is_concurrent: bool) -> Non
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-        env=_environment(command.outcome_file),
+        env=_build_environment(command.outcome_file),
         limit=_LONGEST_LINE,
         start_new_session=True,
     )
@@ -202,7 +207,7 @@ async def _execute(ring: Ring, command: _Command, *, is_concurrent: bool) -> Non
             print(f"{title}\n{''.join(command.lines)}", flush=True)
 
 
-def _environment(outcome_file: Path) -> dict[str, str]:
+def _build_environment(outcome_file: Path) -> dict[str, str]:
     """Return the environment of the rings, in which pytest keeps the test modules that it has compiled."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return environment | {VARIABLE: str(outcome_file)}
@@ -248,10 +253,11 @@ async def _wait_for_exit(process: asyncio.subprocess.Process) -> int:
 
 async def _end_output(process: asyncio.subprocess.Process, reading: asyncio.Task[None]) -> None:
     """Wait for the end of the output. Kill the processes of the group that hold it open after the ring has ended."""
-    await asyncio.wait({reading}, timeout=_DRAIN_SECONDS)
+    drain_seconds = _DRAIN_SECONDS * machine_factor()
+    await asyncio.wait({reading}, timeout=drain_seconds)
     if not reading.done():
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        await asyncio.wait({reading}, timeout=_DRAIN_SECONDS)
+        await asyncio.wait({reading}, timeout=drain_seconds)
         reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from tests.rings.runner import MOST_UNSTABLE, Result, Unstable
+from tests.rings.runner import MOST_UNSTABLE, Result, UnstableTest
 
 _LONGEST_FAILURE = 60
 _SHOWN_SKIPPED = 20
 
 
-def is_red(results: Sequence[Result], *, in_ci: bool) -> bool:
+def has_failures(results: Sequence[Result], *, in_ci: bool) -> bool:
     return count_failures(results, in_ci=in_ci) > 0
 
 
@@ -19,23 +19,26 @@ def count_failures(results: Sequence[Result], *, in_ci: bool) -> int:
     """
     missing = sum(len(result.skipped) + result.could_not_run for result in results)
     failed = sum(result.failed for result in results if not result.could_not_run)
-    unstable = _unstable_of(results)
+    unstable = _list_unstable_tests(results)
     return failed + (missing if in_ci else 0) + (len(unstable) if len(unstable) > MOST_UNSTABLE else 0)
 
 
-def summary_lines(results: Sequence[Result], skipped: Mapping[str, Sequence[str]], *, in_ci: bool) -> list[str]:
+def format_summary(results: Sequence[Result], skipped: Mapping[str, Sequence[str]], *, in_ci: bool) -> list[str]:
     """Return the lines of the summary. `skipped` are rings that are green on this tree, with their unstable tests.
 
     The last line counts tests: "11 passed, 0 failed".
     """
-    unstable = _unstable_of(results)
-    lines = [line for found in unstable for line in _unstable_lines(found)]
+    unstable = _list_unstable_tests(results)
+    lines = [line for found in unstable for line in _format_unstable_test(found)]
     lines.append("\n=== summary")
     for name, unstable_before in skipped.items():
         listed = f", unstable: {', '.join(unstable_before)}" if unstable_before else ""
         lines.append(f"  {name:<13} green on this tree already{listed}")
     for result in results:
-        lines += [_ring_line(result), *(f"    {test} could not run: {why}" for test, why in _reasons(result))]
+        lines += [
+            _format_ring(result),
+            *(f"    {test} could not run: {why}" for test, why in _list_skip_reasons(result)),
+        ]
     if unstable:
         lines.append(f"unstable: {', '.join(found.test for found in unstable)}")
     if len(unstable) > MOST_UNSTABLE:
@@ -45,11 +48,11 @@ def summary_lines(results: Sequence[Result], skipped: Mapping[str, Sequence[str]
     return lines
 
 
-def _unstable_of(results: Sequence[Result]) -> list[Unstable]:
+def _list_unstable_tests(results: Sequence[Result]) -> list[UnstableTest]:
     return [found for result in results for found in result.unstable]
 
 
-def _ring_line(result: Result) -> str:
+def _format_ring(result: Result) -> str:
     if result.could_not_run:
         return f"  {result.ring.name:<13} could not run: {result.reason}"
     counts = [f"{result.passed} passed"]
@@ -64,12 +67,12 @@ def _ring_line(result: Result) -> str:
     return f"  {result.ring.name:<13} {word} in {result.seconds:.0f} s, {', '.join(counts)}{reason}"
 
 
-def _reasons(result: Result) -> list[tuple[str, str]]:
+def _list_skip_reasons(result: Result) -> list[tuple[str, str]]:
     """Return each skipped test with the last line of its reason. All tests of a module often have the same one."""
     return [(test, text.strip().splitlines()[-1]) for test, text in list(result.skipped.items())[:_SHOWN_SKIPPED]]
 
 
-def _unstable_lines(found: Unstable) -> list[str]:
+def _format_unstable_test(found: UnstableTest) -> list[str]:
     failure = found.failure.splitlines()[-_LONGEST_FAILURE:]
     return [
         f"\n=== unstable: {found.test} failed first:",

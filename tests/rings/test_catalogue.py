@@ -5,9 +5,9 @@ import sys
 
 import pytest
 from e2e.cluster.paths import CHECKOUT
-from tests.rings.catalogue import RINGS, stages_of
-from tests.rings.results import Results, hash_tree, ring_key
-from tests.rings.runner import Result, Unstable
+from tests.rings.catalogue import RINGS, select_stages
+from tests.rings.results import ResultStore, hash_tree, ring_key
+from tests.rings.runner import Result, UnstableTest
 
 
 def names_of(stages):
@@ -16,32 +16,32 @@ def names_of(stages):
 
 def test_test_needs_no_kubernetes_and_test_all_contains_every_ring():
     needs_kubernetes = {"programs", "controlplane", "sweep", "faults", "walk", "cluster"}
-    assert not needs_kubernetes & set(names_of(stages_of(["test"])))
-    assert sorted(names_of(stages_of(["test-all"]))) == sorted(RINGS)
+    assert not needs_kubernetes & set(names_of(select_stages(["test"])))
+    assert sorted(names_of(select_stages(["test-all"]))) == sorted(RINGS)
 
 
 def test_gate_leaves_out_exhaustive_tests_and_test_all_runs_them():
-    (gate,) = (ring for stage in stages_of(["test"]) for ring in stage if ring.name == "process")
-    (whole,) = (ring for stage in stages_of(["test-all"]) for ring in stage if ring.name == "process")
+    (gate,) = (ring for stage in select_stages(["test"]) for ring in stage if ring.name == "process")
+    (whole,) = (ring for stage in select_stages(["test-all"]) for ring in stage if ring.name == "process")
     assert "process and not exhaustive" in gate.command
     assert "process" in whole.command
 
 
 def test_named_ring_runs_whole():
-    assert stages_of(["sweep"]) == [[RINGS["sweep"].as_whole()]]
-    assert "--share" not in RINGS["sweep"].as_whole().command
+    assert select_stages(["sweep"]) == [[RINGS["sweep"].to_whole_ring()]]
+    assert "--share" not in RINGS["sweep"].to_whole_ring().command
 
 
 def test_unknown_name_lists_runs_and_rings():
     with pytest.raises(ValueError, match=r"'proces' is not a ring .* one of the runs check, test, .*process"):
-        stages_of(["proces"])
+        select_stages(["proces"])
 
 
 def test_programs_of_a_control_plane_are_built_before_its_tests():
-    build, tests = names_of(stages_of(["controlplane"])), stages_of(["controlplane"])[-1]
+    build, tests = names_of(select_stages(["controlplane"])), select_stages(["controlplane"])[-1]
     assert build == ["programs", "controlplane"]
-    assert tests == [RINGS["controlplane"].as_whole()]
-    assert names_of(stages_of(["unit", "process"])) == ["unit", "process"]
+    assert tests == [RINGS["controlplane"].to_whole_ring()]
+    assert names_of(select_stages(["unit", "process"])) == ["unit", "process"]
 
 
 def test_every_folder_of_tests_is_in_a_ring():
@@ -59,36 +59,36 @@ def checkout(process_ring, tmp_path):
 
 
 def test_green_rings_are_those_whose_last_result_is_green(checkout, tmp_path):
-    results = Results(tmp_path, checkout)
-    gate, whole = RINGS["sweep"], RINGS["sweep"].as_whole()
+    results = ResultStore(tmp_path, checkout)
+    gate, whole = RINGS["sweep"], RINGS["sweep"].to_whole_ring()
     results.add(Result(gate, status=1, seconds=1.0, failed=1))
     results.add(Result(whole, status=0, seconds=1.0, passed=1))
-    assert results.green_rings() == {ring_key(whole): []}
-    results.add(Result(gate, status=0, seconds=1.0, passed=1, unstable=(Unstable("test_x", "why", "passed"),)))
-    assert results.green_rings() == {ring_key(gate): ["test_x"], ring_key(whole): []}
+    assert results.read_green_rings() == {ring_key(whole): []}
+    results.add(Result(gate, status=0, seconds=1.0, passed=1, unstable=(UnstableTest("test_x", "why", "passed"),)))
+    assert results.read_green_rings() == {ring_key(gate): ["test_x"], ring_key(whole): []}
     (checkout / "file").write_text("two")
-    assert Results(tmp_path, checkout).green_rings() == {}
+    assert ResultStore(tmp_path, checkout).read_green_rings() == {}
 
 
 def test_ring_with_skipped_tests_runs_again(checkout, tmp_path):
-    results = Results(tmp_path, checkout)
+    results = ResultStore(tmp_path, checkout)
     results.add(Result(RINGS["unit"], status=0, seconds=1.0, passed=1, skipped={"test_x": "no helm"}))
-    assert results.green_rings() == {}
+    assert results.read_green_rings() == {}
 
 
 def test_result_of_a_tree_that_was_changed_meanwhile_is_not_recorded(checkout, tmp_path):
-    results = Results(tmp_path, checkout)
+    results = ResultStore(tmp_path, checkout)
     (checkout / "file").write_text("two")
     results.add(Result(RINGS["unit"], status=0, seconds=1.0, passed=1))
-    assert results.green_rings() == {}
-    assert Results(tmp_path, checkout).green_rings() == {}
+    assert results.read_green_rings() == {}
+    assert ResultStore(tmp_path, checkout).read_green_rings() == {}
 
 
 @pytest.mark.process
 def test_folder_that_git_does_not_know_has_no_results(tmp_path):
-    results = Results(tmp_path, tmp_path)
+    results = ResultStore(tmp_path, tmp_path)
     results.add(Result(RINGS["unit"], status=0, seconds=1.0, passed=1))
-    assert (results.is_known, results.green_rings(), list(tmp_path.iterdir())) == (False, {}, [])
+    assert (results.is_known, results.read_green_rings(), list(tmp_path.iterdir())) == (False, {}, [])
 
 
 @pytest.mark.process

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 from e2e.cluster.paths import CHECKOUT
+from e2e.cluster.progress import CANNOT_RUN
 from tests.rings.__main__ import run_stages
-from tests.rings.catalogue import CANNOT_RUN, PYTEST, Ring
-from tests.rings.results import Results
-from tests.rings.runner import allowed_unstable, repeat_failures, run_ring
-from tests.rings.summary import count_failures, summary_lines
+from tests.rings.catalogue import PYTEST, Ring
+from tests.rings.results import ResultStore
+from tests.rings.runner import count_allowed_failures, repeat_failures, run_ring
+from tests.rings.summary import count_failures, format_summary
 
 pytestmark = pytest.mark.process
 
@@ -53,7 +54,7 @@ async def test_failed_build_ends_the_run_and_other_failures_do_not(folder):
         replace(command_ring(f"import sys; sys.exit({code})", repeats=False), name=str(code)) for code in (1, 0)
     )
     stages = [[red], [later], [build], [later]]
-    results = await run_stages(stages, Results(folder, CHECKOUT), folder)
+    results = await run_stages(stages, ResultStore(folder, CHECKOUT), folder)
     assert [(result.status, result.reason) for result in results[1:]] == [
         (0, ""),
         (1, ""),
@@ -84,7 +85,7 @@ async def test_test_that_passes_when_repeated_is_unstable_and_green(folder):
     assert unstable.test.endswith("::test_bad_once")
     assert "the first time" in unstable.failure
     assert "1 passed" in unstable.repetition
-    printed = "\n".join(summary_lines([result], {}, in_ci=True))
+    printed = "\n".join(format_summary([result], {}, in_ci=True))
     assert "the first time" in printed
     assert f"unstable: {unstable.test}" in printed
     assert printed.endswith("2 passed, 0 failed")
@@ -95,7 +96,7 @@ async def test_summary_names_a_skipped_test_with_its_reason_and_fails_in_ci(fold
     ring = pytest_ring(folder, source)
     result = await run(ring, folder)
     test = f"{ring.command[-1]}::test_chart"
-    assert f"    {test} could not run: Skipped: there is no helm" in summary_lines([result], {}, in_ci=True)
+    assert f"    {test} could not run: Skipped: there is no helm" in format_summary([result], {}, in_ci=True)
     assert [count_failures([result], in_ci=in_ci) for in_ci in (False, True)] == [0, 1]
 
 
@@ -172,10 +173,10 @@ signal.signal(signal.SIGINT, signal.SIG_IGN)
 from e2e.cluster.paths import CHECKOUT
 from tests.rings.__main__ import _run_until_signal
 from tests.rings.catalogue import Ring
-from tests.rings.results import Results
+from tests.rings.results import ResultStore
 ring = Ring("endless", (sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(600)"), 60)
 folder = Path(sys.argv[1])
-asyncio.run(_run_until_signal([[ring]], Results(folder, CHECKOUT), folder))
+asyncio.run(_run_until_signal([[ring]], ResultStore(folder, CHECKOUT), folder))
 """
 
 
@@ -207,7 +208,7 @@ async def test_command_that_is_not_repeated_fails_at_once(folder):
 async def test_ring_that_cannot_run_says_why_and_fails_in_ci_only(folder, in_ci, failures):
     result = await run(command_ring(f"print('no docker here'); raise SystemExit({CANNOT_RUN})"), folder)
     assert count_failures([result], in_ci=in_ci) == failures
-    assert "could not run: no docker here" in "\n".join(summary_lines([result], {}, in_ci=in_ci))
+    assert "could not run: no docker here" in "\n".join(format_summary([result], {}, in_ci=in_ci))
 
 
 @pytest.mark.parametrize(
@@ -219,4 +220,4 @@ async def test_ring_that_cannot_run_says_why_and_fails_in_ci_only(folder, in_ci,
     ],
 )
 def test_allowed_unstable_tests_grow_with_the_ring(tests, allowed):
-    assert allowed_unstable(tests) == allowed
+    assert count_allowed_failures(tests) == allowed

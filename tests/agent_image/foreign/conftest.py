@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from e2e.cluster.ports import free_port
+from tests.support.machine import is_in_ci
 from tests.support.waiting import is_listening, wait_until
 
 NPM = Path(__file__).with_name("npm")
@@ -24,7 +25,7 @@ def python_servers(python_environment: Callable[[str], Path]) -> Path:
 def _from_npm(installed: Callable[..., Any], name: str, sources: Path) -> Path:
     """Return a folder with the sources and the packages that their lock names."""
     if shutil.which("npm") is None:
-        if os.environ.get("CI") == "true":
+        if is_in_ci():
             pytest.fail("npm is missing, and with it what these tests need")
         pytest.skip("npm is not on this machine")
     with installed(name, sources / "package-lock.json") as (folder, there):

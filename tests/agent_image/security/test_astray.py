@@ -1,14 +1,13 @@
 """DNS rebinding against a complete agent: no connection reaches a forbidden address."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.machine import ceiling
+from tests.support.machine import ceiling, is_in_ci
 
 ROOT = Path(__file__).parents[3]
 OWN = ["unshare", "--net", "--mount"]
@@ -19,7 +18,7 @@ ASTRAY = "its name leads to an address that this agent may not send to"
 def report(process_ring: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     if subprocess.run([*OWN, "true"], capture_output=True, check=False).returncode:
         lacking = "a network of one's own needs root and unshare"
-        if os.environ.get("CI") == "true":
+        if is_in_ci():
             pytest.fail(f"{lacking}: nobody would notice that this is not tested")
         pytest.skip(lacking)
     folder = tmp_path_factory.mktemp("astray")

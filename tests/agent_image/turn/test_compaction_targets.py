@@ -1,6 +1,6 @@
 """Targets of compaction on small samples of the `make bench-compaction` fixtures; only the benchmark measures time.
 
-The measures of long conversations run in `make test-all` alone.
+The measures of long conversations are marked `exhaustive`.
 """
 
 import asyncio

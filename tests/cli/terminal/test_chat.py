@@ -13,7 +13,7 @@ import pytest
 from tests.cli.terminal.cut_proxy import cut_proxy
 from tests.cli.terminal.fleet import Fleet, environment
 from tests.cli.terminal.screen import FULL_CLEAR, ForkedTerminal, PtyScreen, on_screen
-from tests.support.machine import ceiling
+from tests.support.machine import ceiling, is_in_ci
 from tests.support.waiting import wait_until
 
 SIZES = [pytest.param(80, 24, id="80x24"), pytest.param(200, 60, id="200x60")]
@@ -207,7 +207,7 @@ def test_chat_keeps_its_files_private(fleet: Fleet) -> None:
     assert fleet.address["token"] not in "".join(path.read_text() for path in files)
 
 
-@pytest.mark.skipif(shutil.which("tmux") is None and not os.environ.get("CI"), reason="tmux is not installed")
+@pytest.mark.skipif(shutil.which("tmux") is None and not is_in_ci(), reason="tmux is not installed")
 def test_chat_survives_a_resize_in_tmux(fleet: Fleet, tmp_path: Path) -> None:
     server = ["tmux", "-S", str(tmp_path / "tmux")]
     environ = environment(fleet.home)
