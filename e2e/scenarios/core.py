@@ -21,7 +21,7 @@ CORE = {
         "Each client and each pair of agents has a separate token."
     ),
     "test_changes.py::test_deleted_agent_leaves_only_its_retained_memory": (
-        "a memory volume, and a token for each caller"
+        "a memory volume, which outlives a deleted Agent unless you say otherwise"
     ),
     "test_changes.py::test_failing_revision_never_replaces_the_serving_one": (
         "A new revision first passes a preflight in a separate pod"
