@@ -6,7 +6,7 @@ PYTHON := .venv/bin/python
 .PHONY: help env demo test test-cluster test-all check lint types layers unit process controlplane faults sweep walk bench-operator bench-agent bench-turn bench-compaction bench-gateway bench-terminal bench-workspace bench-wake bench-smoke bench-compare cluster up down status format generated pictures krew krew-archives locks clean
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 env: ## Install the development environment into .venv
 	@locks/sync
@@ -24,7 +24,7 @@ test-cluster: env ## Run the tests that need Kubernetes: operator, faults and co
 	@$(PYTHON) -m tests.rings test-cluster
 
 test-all: env ## Run everything, in its longest form (RESUME=1 skips rings that are green on this tree)
-	@RESUME=$(RESUME) $(PYTHON) -m tests.rings test-all
+	@$(PYTHON) -m tests.rings test-all
 
 check: env ## Check lint, types and layers, and run the unit tests, in about two minutes
 	@$(PYTHON) -m tests.rings check

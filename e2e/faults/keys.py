@@ -115,25 +115,23 @@ class _Ring:
         objects = self.scene.cache.objects(self.space)
         if unrest := settled(objects.values()):
             return unrest
-        used = (
-            self._trusted(objects) if self.keys.gateway else set(objects["Agent", "poet"]["status"]["card"]["signedBy"])
-        )
+        used = self._read_trusted_keys(objects) if self.keys.gateway else self._read_signing_keys(objects)
         if len(used) != 2 or len(used & before) != 1:
-            return f"{used} are in use, and {before} were before"
+            return f"the keys {used} are in use; expected one of {before} and one new key"
         if not self.keys.gateway:
             published = await self.scene.client.find("ConfigMap", self.system, self.keys.secret)
             if used != _ids(published):
-                return f"{used} sign, and {_ids(published)} are published"
+                return f"the keys {used} sign, but {_ids(published)} are published"
         found = self.state()
         return "" if wanted is None or found == wanted else difference(wanted, found)
 
     @staticmethod
-    def _signing(objects: Mapping[tuple[str, str], Object]) -> set[str]:
+    def _read_signing_keys(objects: Mapping[tuple[str, str], Object]) -> set[str]:
         """Return the ids of the keys that sign the agent's card."""
         return set(objects["Agent", "poet"]["status"]["card"]["signedBy"])
 
     @staticmethod
-    def _trusted(objects: Mapping[tuple[str, str], Object]) -> set[str]:
+    def _read_trusted_keys(objects: Mapping[tuple[str, str], Object]) -> set[str]:
         """Return the ids of the gateway's keys that the agent trusts."""
         file = objects["Secret", names.agent_auth("poet")]["data"][names.GATEWAY_KEY]
         return {key["kid"] for key in json.loads(base64.b64decode(file))["keys"]}

@@ -20,10 +20,10 @@ from a2a.types.a2a_pb2 import AgentCard, Message, Part, Role, SendMessageRequest
 from e2e.cluster.paths import cache
 from e2e.cluster.uv import folder as uv_folder
 from google.protobuf.json_format import ParseDict
-from tests.agent_image.plain import NO_TLS
 from tests.support.agent.fork_server import ForkServer
 from tests.support.http_server import serve_app
 from tests.support.machine import ceiling
+from tests.support.plain_http import NO_TLS
 from tests.support.waiting import await_until
 
 from fleetwright_a2a.http.timeouts import TimeoutProtocol

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
-from tests.agent_image.plain import NO_TLS
 from tests.support.machine import ceiling
+from tests.support.plain_http import NO_TLS
 
 TOKEN = "token-of-operator"
 NEXT_TOKEN = "next-token-of-operator"

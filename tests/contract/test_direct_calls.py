@@ -14,8 +14,8 @@ import pytest
 from a2a.types.a2a_pb2 import Task
 from joserfc.jwk import ECKey
 from tests.agent_image.call_records import call_records
-from tests.gateway.fleet_api import ISSUER, NOW, FleetApi, token_text
-from tests.gateway.served_gateway import CARD, URL
+from tests.support.gateway.fleet_api import ISSUER, NOW, FleetApi, token_text
+from tests.support.gateway.served_gateway import CARD, URL
 from tests.support.waiting import within
 
 from fleetwright_a2a.authentication import Delegation

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from joserfc.jwk import ECKey
-from tests.gateway.fleet_api import FleetApi
-from tests.gateway.served_gateway import CARD, Client
 from tests.support.agent.agent_in_cluster import serve_gateway
+from tests.support.gateway.fleet_api import FleetApi
+from tests.support.gateway.served_gateway import CARD, Client
 
 from fleetwright_api.spec.agent import AgentView, parse_agent
 from fleetwright_gateway.access.forwarding import successor

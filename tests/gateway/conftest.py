@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 from joserfc.jwk import ECKey
-from tests.gateway.fleet_api import ISSUER, NOW, FleetApi, token_text
-from tests.gateway.served_gateway import CARD, URL, Client, Upstream, running
+from tests.support.gateway.fleet_api import ISSUER, NOW, FleetApi, token_text
+from tests.support.gateway.served_gateway import CARD, URL, Client, Upstream, running
 
 from fleetwright_gateway.process.sockets import listen
 from fleetwright_gateway.settings import GatewaySettings

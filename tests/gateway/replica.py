@@ -9,7 +9,7 @@ import asyncio
 import logging
 from pathlib import Path
 
-from tests.gateway.fleet_api import ISSUER, NOW, FleetApi, token_text
+from tests.support.gateway.fleet_api import ISSUER, NOW, FleetApi, token_text
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_api import names

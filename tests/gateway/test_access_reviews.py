@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 import pytest
-from tests.gateway.fleet_api import FleetApi
+from tests.support.gateway.fleet_api import FleetApi
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_gateway.access.access_reviewer import ACCESS_REVIEWS, AccessReviewer

@@ -3,9 +3,9 @@
 from urllib.parse import quote
 
 import pytest
-from tests.gateway.fleet_api import FleetApi
-from tests.gateway.served_gateway import Client
 from tests.support.gateway.calls import add_caller_token, caller_token, request_json
+from tests.support.gateway.fleet_api import FleetApi
+from tests.support.gateway.served_gateway import Client
 
 pytestmark = pytest.mark.process
 CALLEE = "urn:air:agents.example.com:team:callee"

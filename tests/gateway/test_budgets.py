@@ -5,9 +5,9 @@ from dataclasses import replace
 from urllib.parse import unquote
 
 import pytest
-from tests.gateway.fleet_api import NOW
-from tests.gateway.served_gateway import running
 from tests.support.gateway.calls import ASLEEP, CALLEE, MESSAGE, caller_token
+from tests.support.gateway.fleet_api import NOW
+from tests.support.gateway.served_gateway import running
 
 from fleetwright_a2a.dialects.dialect import SENDS
 from fleetwright_a2a.dialects.v01 import V01

@@ -4,8 +4,8 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from tests.gateway.fleet_api import NOW, token_text
-from tests.gateway.served_gateway import running
+from tests.support.gateway.fleet_api import NOW, token_text
+from tests.support.gateway.served_gateway import running
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_gateway.http.client_sources import ClientSources

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.gateway.fleet_api import FleetApi
-from tests.gateway.served_gateway import Client, Upstream, running
 from tests.support.gateway.calls import CLIENT_TOKEN, list_client, put_list
+from tests.support.gateway.fleet_api import FleetApi
+from tests.support.gateway.served_gateway import Client, Upstream, running
 
 from fleetwright_api import names
 

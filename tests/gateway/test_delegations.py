@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from joserfc.jwk import ECKey
-from tests.gateway.fleet_api import NOW, FleetApi
-from tests.gateway.served_gateway import URL, Client, Received, Upstream
 from tests.support.gateway.calls import MESSAGE, caller_token
+from tests.support.gateway.fleet_api import NOW, FleetApi
+from tests.support.gateway.served_gateway import URL, Client, Received, Upstream
 
 from fleetwright_a2a.tokens.actors import MAX_DEPTH, Actor
 from fleetwright_a2a.tokens.delegation_token import (

@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 
 import pytest
 from joserfc.jwk import ECKey
-from tests.gateway.fleet_api import NOW, FleetApi
-from tests.gateway.served_gateway import URL, Client
+from tests.support.gateway.fleet_api import NOW, FleetApi
+from tests.support.gateway.served_gateway import URL, Client
 
 from fleetwright_a2a.tokens.actors import Actor
 from fleetwright_a2a.tokens.delegation_token import DelegationClaims, mint_delegation, verify_delegation

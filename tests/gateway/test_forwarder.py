@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 from starlette.types import Message
-from tests.gateway.served_gateway import CARD
 from tests.support.gateway.raw_agent import serving_agent, stay_connected
+from tests.support.gateway.served_gateway import CARD
 from tests.support.waiting import within
 
 from fleetwright_a2a.clock import Clock

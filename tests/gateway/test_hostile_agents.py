@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 from starlette.types import Message
-from tests.gateway.served_gateway import CARD, Client
 from tests.support.gateway.calls import CALLEE, MESSAGE, caller_token
 from tests.support.gateway.raw_agent import serving_agent, stay_connected
+from tests.support.gateway.served_gateway import CARD, Client
 from tests.support.waiting import within
 
 from fleetwright_api import names

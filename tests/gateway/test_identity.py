@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
-from tests.gateway.fleet_api import AUDIENCE, ISSUER, NOW, FleetApi, token_text
+from tests.support.gateway.fleet_api import AUDIENCE, ISSUER, NOW, FleetApi, token_text
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_gateway.access.access_reviewer import AccessReviewer

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from joserfc.jwk import ECKey
-from tests.gateway.fleet_api import NOW
+from tests.support.gateway.fleet_api import NOW
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.tokens.delegation_token import MAX_SECONDS, DelegationClaims, verify_delegation

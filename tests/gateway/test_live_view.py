@@ -5,7 +5,7 @@ import random
 from dataclasses import dataclass, field
 
 import pytest
-from tests.gateway.fleet_api import NOW, FleetApi
+from tests.support.gateway.fleet_api import NOW, FleetApi
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_api import names

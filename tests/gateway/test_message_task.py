@@ -5,9 +5,9 @@ import uuid
 from typing import Any
 
 import pytest
-from tests.gateway.fleet_api import NOW
-from tests.gateway.served_gateway import CARD, URL
 from tests.support.gateway.calls import CALLEE, build_interface, caller_token
+from tests.support.gateway.fleet_api import NOW
+from tests.support.gateway.served_gateway import CARD, URL
 
 from fleetwright_a2a.bindings.rest import rest_routes
 from fleetwright_a2a.dialects.dialect import SENDS

@@ -1,7 +1,7 @@
 """The cache of the parsed cards of agents that the gateway translates for."""
 
 import pytest
-from tests.gateway.served_gateway import CARD
+from tests.support.gateway.served_gateway import CARD
 
 from fleetwright_gateway.proxy.translation.parsed_cards import ParsedCards
 

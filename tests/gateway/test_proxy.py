@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 import yarl
 from aiohttp import web
-from tests.gateway.fleet_api import NOW
-from tests.gateway.served_gateway import URL, Client, Upstream, running
 from tests.support.gateway.calls import ASLEEP, CALLEE, MESSAGE, caller_token
+from tests.support.gateway.fleet_api import NOW
+from tests.support.gateway.served_gateway import URL, Client, Upstream, running
 from tests.support.waiting import await_until, within
 
 from fleetwright_a2a.clock import Clock

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from tests.gateway.fleet_api import FleetApi
+from tests.support.gateway.fleet_api import FleetApi
 
 from fleetwright_api import names
 from fleetwright_gateway.cluster.fleet import Fleet

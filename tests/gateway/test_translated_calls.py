@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.gateway.fleet_api import FleetApi
 from tests.gateway.sdk_agent import SdkAgent
-from tests.gateway.served_gateway import CARD, Client, running
 from tests.support.gateway.calls import CALLEE, caller_token
+from tests.support.gateway.fleet_api import FleetApi
+from tests.support.gateway.served_gateway import CARD, Client, running
 from tests.support.waiting import within
 
 from fleetwright_gateway.settings import GatewaySettings

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yarl
 from aiohttp import web
-from tests.gateway.served_gateway import CARD
 from tests.support.gateway.calls import ASLEEP, CALLEE, build_interface, caller_token
+from tests.support.gateway.served_gateway import CARD
 from tests.support.waiting import await_until, within
 
 from fleetwright_a2a.dialects.v01 import V01

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
-from tests.gateway.fleet_api import NOW, FleetApi
+from tests.support.gateway.fleet_api import NOW, FleetApi
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_api import names

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.gateway.served_gateway import CARD
+from tests.support.gateway.served_gateway import CARD
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_gateway.proxy.forwarder import OutboundRequest

@@ -12,11 +12,11 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.gateway.fleet_api import FleetApi
-from tests.gateway.served_gateway import Client
 from tests.support.agent.agent_in_cluster import OWNER, PATH, TOKEN, serve_gateway, show_pod
 from tests.support.agent.held_model import serve_held_model
 from tests.support.gateway.calls import list_client
+from tests.support.gateway.fleet_api import FleetApi
+from tests.support.gateway.served_gateway import Client
 from tests.support.waiting import within
 
 pytestmark = pytest.mark.starts_first

@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 import httpx
-from tests.agent_image.plain import NO_TLS
 from tests.support.agent.reports import read_cost
 from tests.support.machine import ceiling
+from tests.support.plain_http import NO_TLS
 
 TINY = {"period": "Month", "tokens": 4000}
 

@@ -6,9 +6,9 @@ import sqlite3
 
 import httpx
 import pytest
-from tests.agent_image.plain import NO_TLS
 from tests.support.agent.reports import COST, read_answer
 from tests.support.machine import ceiling
+from tests.support.plain_http import NO_TLS
 from tests.support.waiting import within
 
 EARLY = {"trigger": {"tokens": 2500}, "keep": {"messages": 4}}

@@ -9,11 +9,11 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.agent_image.plain import NO_TLS
 from tests.support.agent.asking_turn import AskingTurn
 from tests.support.agent.background_tasks import BEGUN, LATER, LostAnswer, await_booking
 from tests.support.agent.reports import read_audit_lines
 from tests.support.machine import ceiling
+from tests.support.plain_http import NO_TLS
 from tests.support.waiting import await_until, within
 
 from fleetwright_agent.storage.open_questions import DelegatedTask, PeerCall, PeerCallStatus

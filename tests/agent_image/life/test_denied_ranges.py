@@ -1,8 +1,8 @@
 """Address ranges that the installation denies: no tool of any agent may connect to them."""
 
 import httpx
-from tests.agent_image.plain import NO_TLS
 from tests.support.machine import ceiling
+from tests.support.plain_http import NO_TLS
 
 
 async def test_denied_ranges_block_mcp_servers_and_peers(agent, peer, mounted, house):

@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 from tests.agent_image.collector import Collector
-from tests.agent_image.plain import NO_TLS
 from tests.support.agent.reports import read_answer, read_audit_lines
 from tests.support.machine import ceiling
+from tests.support.plain_http import NO_TLS
 from tests.support.waiting import await_until, within
 
 from fleetwright_agent.storage.sqlite.conversations import schema

@@ -5,8 +5,8 @@ import logging
 from typing import Any
 
 import httpx
-from tests.agent_image.plain import NO_TLS
 from tests.support.machine import ceiling
+from tests.support.plain_http import NO_TLS
 from tests.support.waiting import await_until, within
 
 from fleetwright_a2a.extensions import COST

@@ -7,9 +7,9 @@ import httpx
 import pytest
 from mcp.server.fastmcp import FastMCP
 from starlette.responses import JSONResponse
-from tests.agent_image.plain import NO_TLS
 from tests.support.agent.reports import read_answer
 from tests.support.machine import ceiling
+from tests.support.plain_http import NO_TLS
 
 from fleetwright_cli.offline.model import OfflineModel
 

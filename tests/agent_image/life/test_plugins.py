@@ -11,9 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.agent_image.entry_points import Installed
-from tests.agent_image.plain import NO_TLS
 from tests.support.agent.reports import read_answer, read_audit_lines
 from tests.support.machine import ceiling
+from tests.support.plain_http import NO_TLS
 from tests.support.waiting import within
 
 from fleetwright_agent.plugins.api import Plugin, PluginTool, ToolError

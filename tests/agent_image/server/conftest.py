@@ -13,11 +13,11 @@ from typing import Any
 import httpx
 import pytest
 from e2e.cluster.ports import free_ports
-from tests.agent_image.plain import NO_TLS
 from tests.support.agent import steered_agent
 from tests.support.agent.agent_process import HEADERS, AgentProcess, end_process, serve_arguments
 from tests.support.agent.fork_server import STEERED_AGENT, ForkedProcess, ForkServer
 from tests.support.machine import ceiling
+from tests.support.plain_http import NO_TLS
 
 EXAMPLE = Path(__file__).parents[3] / "examples/foreign-executor"
 Start = Callable[..., Any]

@@ -19,10 +19,10 @@ from typing import Any
 import httpx
 import pytest
 from e2e.cluster.ports import free_ports
-from tests.agent_image.plain import NO_TLS
 from tests.support.agent.agent_process import AgentProcess, serve_arguments
 from tests.support.agent.fork_server import ForkServer
 from tests.support.machine import ceiling
+from tests.support.plain_http import NO_TLS
 from tests.support.waiting import await_until, within
 
 from fleetwright_agent.__main__ import last_words

@@ -4,7 +4,7 @@ import itertools
 import json
 from collections.abc import Iterator
 
-from tests.gateway.served_gateway import CARD
+from tests.support.gateway.served_gateway import CARD
 
 from fleetwright_api import names
 from fleetwright_gateway.cluster.fleet import Fleet

@@ -18,7 +18,7 @@ from e2e.cluster.ports import free_port, free_ports
 from tests.bench.echo.environment import python_of
 from tests.bench.echo.served import CHECKOUT, Served
 from tests.bench.gateway.cluster import NAMESPACES, fill
-from tests.gateway.fleet_api import FleetApi, token_text
+from tests.support.gateway.fleet_api import FleetApi, token_text
 
 from fleetwright_gateway.app import build_gateway
 from fleetwright_gateway.process.serving import collect_less_often, freeze_objects, leave_on_signal, serve

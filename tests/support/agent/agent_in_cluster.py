@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from joserfc.jwk import ECKey
-from tests.gateway.fleet_api import ISSUER, NOW, FleetApi, token_text
-from tests.gateway.served_gateway import URL, Client, running
+from tests.support.gateway.fleet_api import ISSUER, NOW, FleetApi, token_text
+from tests.support.gateway.served_gateway import URL, Client, running
 from tests.support.machine import ceiling
 
 from fleetwright_gateway.settings import GatewaySettings

@@ -10,8 +10,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from tests.agent_image.plain import NO_TLS
 from tests.support.machine import ceiling
+from tests.support.plain_http import NO_TLS
 from tests.support.waiting import await_until
 
 from fleetwright_cli.offline.model import OfflineModel

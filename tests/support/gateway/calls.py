@@ -4,8 +4,8 @@ import json
 from hashlib import sha256
 from typing import Any
 
-from tests.gateway.fleet_api import FleetApi
-from tests.gateway.served_gateway import Client
+from tests.support.gateway.fleet_api import FleetApi
+from tests.support.gateway.served_gateway import Client
 
 from fleetwright_api import names
 

@@ -16,9 +16,9 @@ import httpx
 import pytest
 from a2a.types.a2a_pb2 import Artifact, Part, TaskArtifactUpdateEvent, TaskState
 from e2e.cluster.ports import free_ports
-from tests.agent_image.plain import NO_TLS
 from tests.support.agent.fork_server import STEERED_AGENT, ForkedProcess, ForkServer
 from tests.support.machine import ceiling
+from tests.support.plain_http import NO_TLS
 from tests.support.waiting import wait_until
 
 from fleetwright_a2a.task_events import Event, agent_message, status_event

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 from e2e.cluster.ports import free_ports
-from tests.agent_image.plain import NO_TLS
 from tests.support.agent.fork_server import STEERED_AGENT, ForkedProcess, ForkServer
 from tests.support.machine import ceiling
+from tests.support.plain_http import NO_TLS
 from tests.support.waiting import within
 
 from fleetwright_agent.server.push.receivers import ATTEMPT_SECONDS

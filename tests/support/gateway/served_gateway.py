@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import yarl
 from aiohttp import web
-from tests.gateway.fleet_api import NOW, FleetApi
+from tests.support.gateway.fleet_api import NOW, FleetApi
 from tests.support.http_server import serve_config
 
 from fleetwright_a2a.clock import Clock
