@@ -1,10 +1,12 @@
 """Reads objects from the cache and writes them through the API. Every response updates the cache."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
+from typing import Any
 
-from fleetwright_kube.cache import Cache, Change
+from fleetwright_kube.cache import Cache, Change, Id
 from fleetwright_kube.cached_object import CachedObject, cached_object
 from fleetwright_kube.drift import is_shared, with_hash
 from fleetwright_kube.errors import (
@@ -17,6 +19,7 @@ from fleetwright_kube.errors import (
 from fleetwright_kube.ownership import check_ours, is_current
 from fleetwright_kube.port import ABSENT, Api, Object, Resource
 from fleetwright_kube.transitions import log_transitions
+from fleetwright_kube.write_guard import STATUS, Write, WriteGuard
 
 
 class Action(StrEnum):
@@ -35,12 +38,14 @@ class Cluster:
         on_write: Callable[[str, str], None],
         on_status: Callable[[CachedObject, Object], None],
         may_write: Callable[[], bool] = lambda: True,
+        write_guard: WriteGuard | None = None,
     ) -> None:
         """Args: `on_change` is called for every response that changed the cache.
 
         `on_write` is called after each write, with the verb and the kind.
         `on_status` is called after a status was written, with the object before the write and the new status.
         `may_write` is called before every write, because a process that was paused may have lost the Lease.
+        `write_guard` delays writes that repeat.
         """
         self._api = api
         self.cache = cache
@@ -49,6 +54,7 @@ class Cluster:
         self._on_write = on_write
         self._on_status = on_status
         self._may_write = may_write
+        self._write_guard = write_guard or WriteGuard()
         self.failing: set[str] = set()
         """The uids of owners for which the last reconcile could not write all children."""
         self._provided: set[str] = set()
@@ -110,13 +116,15 @@ class Cluster:
         if entry is not None and body["data"].items() <= entry.projection["data"].items():
             return Action.UNCHANGED
         version = ABSENT if entry is None else entry.resource_version
+        verb = "create" if entry is None else "update"
         try:
-            answer = await self._api.apply(resource, {**body, "metadata": {**metadata, "resourceVersion": version}})
+            target = (resource.kind, metadata["namespace"], metadata["name"])
+            versioned = {**body, "metadata": {**metadata, "resourceVersion": version}}
+            await self._send(verb, target, body, lambda: self._api.apply(resource, versioned))
         except ConflictError:
             # The cached list was stale. Read the object now instead of waiting for the watch.
             self._learn(resource.kind, await self._api.get(resource, metadata["namespace"], metadata["name"]))
             raise
-        self._wrote("create" if entry is None else "update", resource.kind, answer)
         return Action.CREATED if entry is None else Action.CONFIGURED
 
     async def write_status(self, entry: CachedObject, status: Object) -> None:
@@ -131,29 +139,27 @@ class Cluster:
         metadata = {"name": entry.name, "namespace": entry.namespace, "resourceVersion": entry.resource_version}
         resource = self._scheme.resources[entry.kind]
         body = {"apiVersion": resource.api_version, "kind": entry.kind, "metadata": metadata, "status": status}
-        self._guard()
         # This comes before the request, because a child that is written during the request needs another status write.
         self._provided.discard(entry.uid)
         try:
-            answer = await self._api.apply(resource, body, subresource="status")
+            await self._send(STATUS, entry.id, status, lambda: self._api.apply(resource, body, subresource="status"))
         except NotFoundError:
             self._forget(entry)
             return
         except Exception:
             self._provided.add(entry.uid)
             raise
-        self._wrote("status", entry.kind, answer)
         log_transitions(entry, status)
         self._on_status(entry, status)
 
     async def annotate(self, entry: CachedObject, annotations: dict[str, str]) -> None:
         patch = {"metadata": {"annotations": annotations, "uid": entry.uid}}
-        self._guard()
-        try:
-            answer = await self._api.merge(self._scheme.resources[entry.kind], entry.namespace, entry.name, patch)
-        except NotFoundError:
-            return  # The pod was deleted, and its successor reads the current files.
-        self._wrote("annotate", entry.kind, answer)
+        resource = self._scheme.resources[entry.kind]
+        # A pod that was deleted has a successor, which reads the current files.
+        with suppress(NotFoundError):
+            await self._send(
+                "annotate", entry.id, patch, lambda: self._api.merge(resource, entry.namespace, entry.name, patch)
+            )
 
     async def patch(self, entry: CachedObject, patch: Object) -> None:
         """Send a JSON merge patch for exactly this version of an object.
@@ -162,46 +168,46 @@ class Cluster:
             ConflictError: The object differs from the cached version.
         """
         metadata = {"uid": entry.uid, "resourceVersion": entry.resource_version}
-        self._guard()
+        resource, body = self._scheme.resources[entry.kind], {**patch, "metadata": metadata}
         try:
-            answer = await self._api.merge(
-                self._scheme.resources[entry.kind], entry.namespace, entry.name, {**patch, "metadata": metadata}
+            await self._send(
+                "patch", entry.id, patch, lambda: self._api.merge(resource, entry.namespace, entry.name, body)
             )
         except NotFoundError:
             self._forget(entry)
-            return
-        self._wrote("patch", entry.kind, answer)
 
     async def apply_metadata(self, entry: CachedObject, metadata: Object) -> None:
         """Apply annotations and owner references to an object of a user. Those that were applied before are removed."""
         resource = self._scheme.resources[entry.kind]
         head = {"name": entry.name, "namespace": entry.namespace, "uid": entry.uid}
         body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {**head, **metadata}}
-        self._guard()
-        try:
-            answer = await self._api.apply(resource, body)
-        except (NotFoundError, ConflictError):
-            return  # The object was deleted or replaced; the next reconcile decides.
-        self._wrote("update", entry.kind, answer)
+        # If the object was deleted or replaced, the next reconcile decides.
+        with suppress(NotFoundError, ConflictError):
+            await self._send("update", entry.id, body, lambda: self._api.apply(resource, body))
 
     async def delete(self, entry: CachedObject) -> None:
-        self._guard()
+        self._check_lease()
         resource, version = self._scheme.resources[entry.kind], entry.resource_version
-        await self._api.delete(resource, entry.namespace, entry.name, uid=entry.uid, version=version)
+        with self._write_guard.write("delete", entry.id, {}):
+            await self._api.delete(resource, entry.namespace, entry.name, uid=entry.uid, version=version)
         self._on_write("delete", entry.kind)
         self._forget(entry)
 
     async def delete_pod(self, pod: CachedObject) -> None:
         """Delete a pod. While it terminates, the pod stays in the cache, because it still needs its NetworkPolicy."""
-        self._guard()
-        ending = await self._api.delete(
-            self._scheme.resources[pod.kind], pod.namespace, pod.name, uid=pod.uid, version=pod.resource_version
-        )
+        self._check_lease()
+        resource, version = self._scheme.resources[pod.kind], pod.resource_version
+        with self._write_guard.write("delete", pod.id, {}):
+            ending = await self._api.delete(resource, pod.namespace, pod.name, uid=pod.uid, version=version)
         self._on_write("delete", pod.kind)
         if ending:
             self._learn(pod.kind, ending)
         else:
             self._forget(pod)
+
+    def list_delayed_writes(self, owner: CachedObject) -> list[Write]:
+        """Return the writes that repeat in the reconciles of this object, although nothing has changed."""
+        return self._write_guard.list_delayed(owner.id)
 
     async def read_log(self, pod: CachedObject, *, limit: int) -> str:
         """Return the last line that a pod logged."""
@@ -215,12 +221,11 @@ class Cluster:
         """Create the child and return None. If the object exists already and is ours, return it."""
         kind, metadata = wanted["kind"], wanted["metadata"]
         body = {**wanted, "metadata": {**metadata, "resourceVersion": ABSENT}}
-        self._guard()
+        target, resource = (kind, metadata["namespace"], metadata["name"]), self._scheme.resources[kind]
         try:
-            answer = await self._api.apply(self._scheme.resources[kind], body)
+            await self._send("create", target, wanted, lambda: self._api.apply(resource, body))
         except ConflictError:
             return await self._existing(wanted)
-        self._wrote("create", kind, answer)
         return None
 
     async def _existing(self, wanted: Object) -> CachedObject:
@@ -249,17 +254,20 @@ class Cluster:
         """Restore the labels of an object that is ours, because without them its content is not used."""
         if entry.is_ours:
             return
-        self._guard()
         patch = {"metadata": {"labels": wanted["metadata"]["labels"], "uid": entry.uid}}
-        answer = await self._api.merge_unowned(self._scheme.resources[entry.kind], entry.namespace, entry.name, patch)
-        self._wrote("label", entry.kind, answer)
+        resource = self._scheme.resources[entry.kind]
+        await self._send(
+            "label", entry.id, patch, lambda: self._api.merge_unowned(resource, entry.namespace, entry.name, patch)
+        )
 
     async def _update(self, wanted: Object, entry: CachedObject) -> None:
         resource = self._scheme.resources[entry.kind]
         body = {**wanted, "metadata": {**wanted["metadata"], "uid": entry.uid}}
-        self._guard()
+        await self._send("update", entry.id, wanted, lambda: self._apply_or_force(resource, body, entry))
+
+    async def _apply_or_force(self, resource: Resource, body: Object, entry: CachedObject) -> Object:
         try:
-            answer = await self._api.apply(resource, body)
+            return await self._api.apply(resource, body)
         except (ConflictError, InvalidRequestError) as error:
             # If the object was deleted or replaced by another one, the cache was stale and the manifest may be valid.
             existing = await self._still(entry)
@@ -268,8 +276,7 @@ class Cluster:
             if isinstance(error, ConflictError) or not is_shared(self._scheme, existing):
                 raise
             # An entry of another field manager in one of our lists may make the apply invalid.
-            answer = await self._api.force_apply(resource, body)
-        self._wrote("update", entry.kind, answer)
+            return await self._api.force_apply(resource, body)
 
     async def _still(self, entry: CachedObject) -> Object | None:
         """Read the object again. Return it if it still has the cached uid, else None."""
@@ -288,13 +295,23 @@ class Cluster:
     def _note_owners(self, manifest: Object) -> None:
         self._provided.update(owner["uid"] for owner in manifest["metadata"].get("ownerReferences", ()))
 
-    def _guard(self) -> None:
+    def _check_lease(self) -> None:
         if not self._may_write():
             raise RetryLaterError(1.0, "this process does not hold the Lease any more")
 
-    def _wrote(self, verb: str, kind: str, answer: Object) -> None:
-        self._on_write(verb, kind)
-        self._learn(kind, answer)
+    async def _send(
+        self, verb: str, target: Id, body: Mapping[str, Any], request: Callable[[], Awaitable[Object]]
+    ) -> None:
+        """Send a write, unless it must wait, and store the response.
+
+        Args: `body` is what the write changes, without preconditions, by which a repetition is recognised.
+        """
+        self._check_lease()
+        with self._write_guard.write(verb, target, body) as sent:
+            answer = await request()
+            sent.version = answer["metadata"]["resourceVersion"]
+        self._on_write(verb, target[0])
+        self._learn(target[0], answer)
 
     def _forget(self, entry: CachedObject) -> None:
         if change := self.cache.drop(*entry.id, uid=entry.uid):

@@ -1,6 +1,6 @@
 """Stores the reports of running agents, and queues the objects that a report concerns."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -10,7 +10,6 @@ from fleetwright_kube.cache import Cache
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.kinds.views import agent_of
 from fleetwright_operator.manager.agent_status_reader import StatusResult, is_unready
-from fleetwright_operator.manager.work_queue import WorkQueue
 from fleetwright_operator.observe.index_keys import Key
 from fleetwright_operator.status.activity_status import REFRESH_SECONDS, activity_status
 from fleetwright_operator.status.agent_report import AgentReport
@@ -56,10 +55,11 @@ def _sleeps_in(spec: AgentSpec, report: AgentReport) -> float | None:
 
 
 class AgentReportHandler:
-    def __init__(self, cache: Cache, reports: AgentReports, queue: WorkQueue[Key]) -> None:
+    def __init__(self, cache: Cache, reports: AgentReports, enqueue: Callable[[Key], None]) -> None:
+        """Args: `enqueue` queues an object whose status may change."""
         self._cache = cache
         self._reports = reports
-        self._queue = queue
+        self._enqueue = enqueue
 
     def handle(self, pod: CachedObject, document: Any) -> StatusResult:
         """Store a report, and return the facts that decide when the agent is read again."""
@@ -82,10 +82,10 @@ class AgentReportHandler:
         # An unchanged report is still relevant when the compiled card has changed, or when the agent may sleep.
         may_sleep = entry is not None and _may_sleep(agent_of(entry).spec, report)
         if report != before or may_sleep or stale or (entry and report.card_digest != compiled):
-            self._queue.add((names.AGENT, pod.namespace, agent))
+            self._enqueue((names.AGENT, pod.namespace, agent))
         for server in servers:
             if self._cache.get(names.MCP_SERVER, pod.namespace, server):
-                self._queue.add((names.MCP_SERVER, pod.namespace, server))
+                self._enqueue((names.MCP_SERVER, pod.namespace, server))
         spec = agent_of(entry).spec if entry is not None else None
         if pod.deleting:
             return StatusResult(is_complete=True, sleeps_in=_ENDING_SECONDS)

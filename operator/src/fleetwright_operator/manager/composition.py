@@ -26,6 +26,7 @@ from fleetwright_kube.timestamps import (
     parse_timestamp,
     time_of_day,
 )
+from fleetwright_kube.write_guard import WriteGuard
 from fleetwright_operator.approvals.delivery import Deliver
 from fleetwright_operator.approvals.open_approval_index import OpenApprovalIndex
 from fleetwright_operator.credentials.derived_tokens import operator_tokens
@@ -121,20 +122,22 @@ def build_manager(
     queue: WorkQueue[Key] = WorkQueue(cap_seconds=settings.retry_cap_seconds)
     watch_index = WatchIndex(settings)
     cache = Cache(SCHEME, index_keys=watch_index.index_keys)
-    enqueuer = Enqueuer(watch_index, cache, queue)
+    write_guard = WriteGuard(clock=clocks.monotonic, on_delay=metrics.count_delayed_write)
+    enqueuer = Enqueuer(watch_index, cache, queue, write_guard)
     event_recorder = EventRecorder(api, on_write=metrics.count_write)
     warnings = WarningDelay(event_recorder.record, seconds=warning_seconds)
     cluster = Cluster(
         api,
         cache,
-        on_change=enqueuer.enqueue,
+        on_change=enqueuer.enqueue_own,
         on_write=metrics.count_write,
         on_status=TransitionEvents(cache, warnings, now=clocks.now).record,
         may_write=may_write,
+        write_guard=write_guard,
     )
     reports, asks = AgentReports(clocks.seconds), OpenApprovalIndex(clocks.seconds)
-    client, lists = ApprovalsClient(), ApprovalListHandler(cache, asks, queue)
-    report_handler = AgentReportHandler(cache, reports, queue)
+    client, lists = ApprovalsClient(), ApprovalListHandler(cache, asks, enqueuer.enqueue_woken)
+    report_handler = AgentReportHandler(cache, reports, enqueuer.enqueue_reported)
     metrics.queue_depth.set_function(lambda: queue.depth)
     metrics.export_expiries(lambda: cache.all("Secret"))
     metrics.count_approvals(lambda: cache.all(names.APPROVAL))
@@ -151,7 +154,8 @@ def build_manager(
             settings,
             reports,
             clocks,
-            wake=queue.add,
+            write_guard=write_guard,
+            wake=enqueuer.enqueue_woken,
             asks=asks,
             approvals=ApprovalReconciler(
                 cluster=cluster,
@@ -187,6 +191,7 @@ def _reconciler(
     reports: AgentReports,
     clocks: Clocks,
     *,
+    write_guard: WriteGuard,
     wake: Callable[[Key], None],
     asks: OpenApprovalIndex,
     approvals: ApprovalReconciler,
@@ -221,6 +226,7 @@ def _reconciler(
             ),
         },
         approvals=approvals,
+        write_guard=write_guard,
     )
 
 

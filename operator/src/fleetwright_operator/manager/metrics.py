@@ -39,6 +39,12 @@ class OperatorMetrics:
         self.api_writes = Counter(
             "fleetwright_api_writes_total", "Writes to the API server.", ["verb", "kind"], registry=registry
         )
+        self.delayed_writes = Counter(
+            "fleetwright_delayed_writes_total",
+            "Writes that were delayed because they repeat although nothing has changed.",
+            ["verb", "kind"],
+            registry=registry,
+        )
         self.leader = Gauge("fleetwright_leader", "1 while this process holds the Lease.", registry=registry)
         self.decisions = Counter(
             "fleetwright_approval_deliveries_total",
@@ -55,6 +61,9 @@ class OperatorMetrics:
 
     def count_write(self, verb: str, kind: str) -> None:
         self.api_writes.labels(verb=verb, kind=kind).inc()
+
+    def count_delayed_write(self, verb: str, kind: str) -> None:
+        self.delayed_writes.labels(verb=verb, kind=kind).inc()
 
     def count_decision(self, answer: str) -> None:
         self.decisions.labels(answer=answer).inc()

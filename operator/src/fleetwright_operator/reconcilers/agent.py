@@ -55,6 +55,7 @@ from fleetwright_operator.status.audit_record import lost_lines
 from fleetwright_operator.status.budget_status import budget_status, next_reset_after
 from fleetwright_operator.status.runtime_report import degraded, drift, model_fails, over_budget, tools_of
 from fleetwright_operator.status.status import StageOutcomes, custom_status
+from fleetwright_operator.status.write_loop import write_loop
 from fleetwright_operator.validate.agent_checks import ACCEPTED
 from fleetwright_operator.validate.check import violations
 from fleetwright_operator.validate.fleet_checks import fleet_problem, suspension_reason
@@ -105,6 +106,7 @@ class AgentReconciler:
         else:
             outcome, workspace = await self._write(observed, held)
             outcome = replace(outcome, workspace=workspace.health, facts={**outcome.facts, **workspace.facts})
+        outcome = replace(outcome, write_loop=write_loop(self.cluster.list_delayed_writes(entry)))
         status = custom_status(
             entry.projection["status"], outcome, generation=entry.generation, now=now, rolls_out=True, has_phase=True
         )

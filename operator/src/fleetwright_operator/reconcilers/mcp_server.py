@@ -29,6 +29,7 @@ from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.agent_reports import AgentReports
 from fleetwright_operator.status.status import StageOutcomes, custom_status
 from fleetwright_operator.status.workload_health import WorkloadHealth, deployment_health
+from fleetwright_operator.status.write_loop import write_loop
 from fleetwright_operator.validate.mcp_server_checks import (
     environment_exists,
     secrets_exist,
@@ -65,6 +66,7 @@ class McpServerReconciler:
         """
         observed = observe_server(self.cluster.cache, entry, settings=self.settings)
         outcome, probe_state = await self._outcome(observed)
+        outcome = replace(outcome, write_loop=write_loop(self.cluster.list_delayed_writes(entry)))
         status = custom_status(
             entry.projection["status"], outcome, generation=entry.generation, now=self.now(), rolls_out=True
         )

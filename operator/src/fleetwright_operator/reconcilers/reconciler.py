@@ -7,6 +7,7 @@ The steps of each kind are in `agent`, `skill`, `mcp_server`, `approval` and `ke
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from fleetwright_api import names
@@ -14,10 +15,12 @@ from fleetwright_api.spec.decoder import MALFORMED
 from fleetwright_api.violation import Violation
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_kube.cluster import Cluster
+from fleetwright_kube.write_guard import MEMORY_SECONDS, WriteGuard, WriteLoopError
 from fleetwright_operator.kinds.views import view_of
 from fleetwright_operator.observe.index_keys import UNREADABLE, Key
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.status.status import StageOutcomes, custom_status
+from fleetwright_operator.status.write_loop import add_write_loop
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +43,7 @@ class Reconciler:
         key_rings: Mapping[str, Callable[[], Awaitable[ReconcileResult]]],
         kinds: Mapping[str, KindReconciler],
         approvals: Callable[[Key], Awaitable[ReconcileResult]],
+        write_guard: WriteGuard,
     ) -> None:
         """Args: `approvals` also gets the keys of Approvals that do not exist, because the operator creates them."""
         self._cluster = cluster
@@ -47,6 +51,7 @@ class Reconciler:
         self._key_rings = key_rings
         self._kinds = kinds
         self._approvals = approvals
+        self._write_guard = write_guard
 
     async def __call__(self, key: Key) -> ReconcileResult:
         """Reconcile one object.
@@ -55,6 +60,10 @@ class Reconciler:
             RetryLaterError: Retry after a fixed time.
             ApiError: A write failed; retry with backoff.
         """
+        with self._write_guard.reconcile(key):
+            return await self._reconcile(key)
+
+    async def _reconcile(self, key: Key) -> ReconcileResult:
         if key[0] in self._key_rings:
             return await self._key_rings[key[0]]()
         entry = self._cluster.cache.get(*key)
@@ -64,6 +73,7 @@ class Reconciler:
         if entry is None:
             # The garbage collector deletes the children of a deleted owner.
             self._kinds[key[0]].forget(key)
+            self._write_guard.forget(key)
             return ReconcileResult()
         if entry.deleting or self._is_ending(entry.namespace):
             return ReconcileResult()
@@ -72,12 +82,36 @@ class Reconciler:
             await self._report_malformed(entry, mistakes)
             return ReconcileResult(settled=False)
         try:
-            return await self._kinds[entry.kind](entry)
+            result = await self._kinds[entry.kind](entry)
+            return self._revisit_loop(entry, result)
+        except WriteLoopError:
+            await self._report_loop(key)
+            raise
         except UNREADABLE as error:
             logger.exception("unreadable", extra={"kind": key[0], "namespace": key[1], "object": key[2]})
             message = f"the spec has a value that cannot be read, {type(error).__name__}: {error}. Apply a valid object"
             await self._report_malformed(entry, [Violation(MALFORMED, message)])
             return ReconcileResult(settled=False)
+
+    def _revisit_loop(self, entry: CachedObject, result: ReconcileResult) -> ReconcileResult:
+        """Reconcile an object again whose writes repeated, because no event reports that they have stopped."""
+        if not self._cluster.list_delayed_writes(entry):
+            return result
+        pauses = [pause for pause in (result.requeue_after, MEMORY_SECONDS) if pause is not None]
+        return replace(result, requeue_after=min(pauses))
+
+    async def _report_loop(self, key: Key) -> None:
+        """Report that a delayed write has ended the reconcile. The condition is the only change of the status."""
+        entry = self._cluster.cache.get(*key)
+        if entry is None:
+            return
+        status = add_write_loop(
+            entry.projection["status"],
+            self._cluster.list_delayed_writes(entry),
+            generation=entry.generation,
+            now=self._now(),
+        )
+        await self._cluster.write_status(entry, status)
 
     def _is_ending(self, namespace: str) -> bool:
         """Return whether the namespace is being deleted.

@@ -40,6 +40,7 @@ from fleetwright_operator.rollout.skill_probe import (
 )
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.status import StageOutcomes, custom_status
+from fleetwright_operator.status.write_loop import write_loop
 
 Files = Mapping[str, str]
 _NO_SOURCE = "spec.source needs exactly one of inline, configMap, git and image"
@@ -73,6 +74,7 @@ class SkillReconciler:
                 programmed=outcome.programmed,
                 written=outcome.written,
                 facts={**outcome.facts, "usedBy": used_by},
+                write_loop=write_loop(self.cluster.list_delayed_writes(entry)),
             ),
             generation=entry.generation,
             now=self.now(),

@@ -49,6 +49,9 @@ FLEET_INCOMPLETE = "FleetIncomplete"
 agent.
 """
 
+WRITE_LOOP = "WriteLoop"
+"""Abnormal-true, present only when true: the operator repeats a write although nothing has changed, and delays it."""
+
 DECIDED = "Decided"
 """A person has decided about an Approval. False while it waits, and if it ended without a decision."""
 DELIVERED = "Delivered"
@@ -66,6 +69,7 @@ ABNORMAL = {
     BUDGET_EXCEEDED,
     MODEL_UNPRICED,
     MODEL_ASSUMED,
+    WRITE_LOOP,
 }
 
 PROGRESS = frozenset(

@@ -23,6 +23,7 @@ from fleetwright_operator.status.conditions import (
     PROGRAMMED,
     RESOLVED,
     WORKSPACE_READY,
+    WRITE_LOOP,
     Condition,
     blocked,
     condition_list,
@@ -51,6 +52,7 @@ class StageOutcomes:
     over_budget: Violation | None = None
     unpriced: Violation | None = None
     audit_cut: Violation | None = None
+    write_loop: Violation | None = None
     assumed: Violation | None = None
     """The assumptions about the models."""
     not_reported: bool = False
@@ -139,6 +141,7 @@ def _unsaid(outcome: StageOutcomes) -> list[Condition]:
         MODEL_ASSUMED: outcome.assumed,
         AUDIT_TRAIL_CUT: outcome.audit_cut,
         FLEET_INCOMPLETE: outcome.fleet,
+        WRITE_LOOP: outcome.write_loop,
     }
     return [Condition(kind, True, each.reason, each.message) for kind, each in found.items() if each is not None]
 
