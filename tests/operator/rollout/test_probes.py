@@ -23,7 +23,8 @@ from fleetwright_operator.rollout.probe_result import (
     parse_report,
     unreported,
 )
-from fleetwright_operator.rollout.probe_runner import delete_probes, run_probe
+from fleetwright_operator.rollout.probe_runner import ProbeRunner, delete_probes
+from fleetwright_operator.rollout.slot_limiter import MOST_PROBES, SlotLimiter, find_probed
 from fleetwright_operator.status.workload_health import WorkloadHealth
 
 
@@ -173,71 +174,117 @@ def cluster(api, settings) -> Cluster:
 
 
 @pytest.fixture
+def runner(cluster) -> ProbeRunner:
+    limiter = SlotLimiter(
+        cluster.cache, holders=lambda: find_probed(cluster.cache), limit=MOST_PROBES, wake=lambda key: None
+    )
+    return ProbeRunner(cluster=cluster, limiter=limiter)
+
+
+@pytest.fixture
 def owner(api, cluster, objects) -> Callable[[], CachedObject]:
     api.put(objects.server())
     return lambda: cluster.cache.get(names.MCP_SERVER, "shop", "tools")
 
 
-async def test_run_probe_runs_once_and_is_deleted_after_its_result(api, cluster, probe, owner):
-    assert await run_probe(cluster, probe) == ProbePending()
-    assert await run_probe(cluster, probe) == ProbePending()
+async def test_run_probe_runs_once_and_is_deleted_after_its_result(api, cluster, runner, probe, owner):
+    assert await runner.run_probe(probe) == ProbePending()
+    assert await runner.run_probe(probe) == ProbePending()
     assert api.writes == [f"apply NetworkPolicy {probe.name}", f"apply Pod {probe.name}"]
     assert api.gets == []
 
     api.end_pod(probe.name, says='{"tools": [1]}\n')
-    assert await run_probe(cluster, probe) == ProbeReport({"tools": [1]})
+    assert await runner.run_probe(probe) == ProbeReport({"tools": [1]})
     await delete_probes(cluster, owner())
     assert (api.has("Pod", probe.name), api.has("NetworkPolicy", probe.name)) == (False, True)
     await delete_probes(cluster, owner())
     assert not api.has("NetworkPolicy", probe.name)
 
 
-async def test_delete_probes_keeps_the_current_probe(api, cluster, probe, owner):
+async def test_delete_probes_keeps_the_current_probe(api, cluster, runner, probe, owner):
     old = replace(probe, about=("before",))
-    await run_probe(cluster, old)
-    await run_probe(cluster, probe)
+    await runner.run_probe(old)
+    await runner.run_probe(probe)
     for _ in range(2):
         await delete_probes(cluster, owner(), keep=probe.name)
     assert [body["metadata"]["name"] for kind in ("Pod", "NetworkPolicy") for body in api.all(kind)] == [probe.name] * 2
 
 
-async def test_run_probe_fails_without_a_log_and_repeats_a_lost_pod(api, cluster, probe):
-    await run_probe(cluster, probe)
+async def test_run_probe_fails_without_a_log_and_repeats_a_lost_pod(api, cluster, runner, probe):
+    await runner.run_probe(probe)
     api.end_pod(probe.name)
     del api.logs[probe.name]
-    assert await run_probe(cluster, probe) == ProbeFailure(
-        "NoReport", "the pod's log cannot be read: the pod has no log"
-    )
+    assert await runner.run_probe(probe) == ProbeFailure("NoReport", "the pod's log cannot be read: the pod has no log")
     api.remove("Pod", probe.name)
-    assert await run_probe(cluster, probe) == ProbePending()
+    assert await runner.run_probe(probe) == ProbePending()
     assert api.has("Pod", probe.name)
 
 
-async def test_run_probe_reports_a_forbidden_pod(api, cluster, probe):
+async def test_run_probe_reports_a_forbidden_pod(api, cluster, runner, probe):
     api.fault = lambda number, what: api_error(403, "exceeded quota") if " Pod " in what else None
-    answer = await run_probe(cluster, probe)
+    answer = await runner.run_probe(probe)
     assert answer == ProbeFailure("Forbidden", f"Pod '{probe.name}' was forbidden by the API server: exceeded quota")
 
 
-async def test_run_probe_never_leaves_a_pod_without_its_policy(api, cluster, probe, owner):
+async def test_run_probe_never_leaves_a_pod_without_its_policy(api, cluster, runner, probe, owner):
     for number in range(6):
         seen = len(api.writes)
         api.fault = lambda now, what, at=seen + number % 2: TimeoutError("no answer") if now == at else None
         with pytest.raises(TimeoutError):
-            await _round(cluster, probe, owner)
+            await _round(cluster, runner, probe, owner)
         assert not api.has("Pod", probe.name) or api.has("NetworkPolicy", probe.name)
     api.fault = lambda number, what: None
-    assert await run_probe(cluster, probe) == ProbePending()
+    assert await runner.run_probe(probe) == ProbePending()
 
 
-async def _round(cluster, probe, owner):
-    await run_probe(cluster, probe)
+async def _round(cluster, runner, probe, owner):
+    await runner.run_probe(probe)
     await delete_probes(cluster, owner())
     await delete_probes(cluster, owner())
 
 
-async def test_probe_is_indexed_by_owner_and_is_not_a_child(cluster, probe, owner):
-    await run_probe(cluster, probe)
+async def test_probe_is_indexed_by_owner_and_is_not_a_child(cluster, runner, probe, owner):
+    await runner.run_probe(probe)
     cache = cluster.cache
     assert {entry.kind for entry in cache.find("probe-of", *owner().id)} == {"Pod", "NetworkPolicy"}
     assert cache.find("child-of", *owner().id) == []
+
+
+async def test_at_most_four_probes_run_at_the_same_time(world, api, objects):
+    for number in range(10):
+        body = objects.server(f"tools-{number}")
+        api.put({**body, "spec": {"remote": {"url": f"https://tools-{number}.example.com/mcp"}}})
+    await world.start()
+    await world.settle()
+    seen = set()
+    while running := running_probes(api):
+        assert len(running) <= MOST_PROBES
+        seen.update(running)
+        waiting = [f"tools-{n}" for n in range(10) if not api.probes(f"tools-{n}") and is_unprobed(api, f"tools-{n}")]
+        for name in waiting:
+            assert "waits for 4 other probes" in world.conditions(names.MCP_SERVER, name)["Available"][2]
+        api.end_pod(running[0], says='{"serverInfo": {}, "tools": [], "toolsDigest": "sha256:0"}')
+        await world.settle()
+    assert len(seen) == 10
+    assert not any(is_unprobed(api, f"tools-{number}") for number in range(10))
+
+
+async def test_probe_of_a_deleted_server_gives_its_slot_to_the_next(world, api, objects):
+    for number in range(MOST_PROBES + 1):
+        body = objects.server(f"tools-{number}")
+        api.put({**body, "spec": {"remote": {"url": f"https://tools-{number}.example.com/mcp"}}})
+    await world.start()
+    await world.settle()
+    first, last = "tools-0", f"tools-{MOST_PROBES}"
+    assert not api.probes(last)
+    api.remove(names.MCP_SERVER, first)
+    await world.until(lambda: api.probes(last))
+
+
+def running_probes(api) -> list[str]:
+    pods = [pod for pod in api.all("Pod") if pod["metadata"]["labels"].get(names.COMPONENT) == names.PROBE]
+    return [pod["metadata"]["name"] for pod in pods if pod.get("status", {}).get("phase") != "Succeeded"]
+
+
+def is_unprobed(api, name) -> bool:
+    return "discovery" not in api.find(names.MCP_SERVER, name)["status"]

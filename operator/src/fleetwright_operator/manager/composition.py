@@ -62,8 +62,9 @@ from fleetwright_operator.reconcilers.skill import SkillReconciler
 from fleetwright_operator.reconcilers.workspace import WorkspaceStep
 from fleetwright_operator.rollout.preflight_backoff import PreflightBackoff
 from fleetwright_operator.rollout.preflight_runner import PreflightRunner
+from fleetwright_operator.rollout.probe_runner import ProbeRunner
 from fleetwright_operator.rollout.probe_schedule import ProbeSchedule
-from fleetwright_operator.rollout.rollout_limiter import RolloutLimiter
+from fleetwright_operator.rollout.slot_limiter import MOST_PROBES, SlotLimiter, find_probed, find_rollouts
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.agent_reports import AgentReports
 
@@ -197,12 +198,18 @@ def _reconciler(
     approvals: ApprovalReconciler,
 ) -> Reconciler:
     """Args: `wake` queues an agent whose rollout may start."""
-    now = clocks.now
+    now, cache = clocks.now, cluster.cache
     schedule = ProbeSchedule(every=settings.discovery_seconds, clock=clocks.monotonic, jitter=clocks.jitter)
     preflights = PreflightRunner(
         cluster=cluster,
-        limiter=RolloutLimiter(cluster.cache, limit=settings.rollouts, now=clocks.seconds, wake=wake),
+        limiter=SlotLimiter(
+            cache, holders=lambda: find_rollouts(cache, now=clocks.seconds()), limit=settings.rollouts, wake=wake
+        ),
         backoff=PreflightBackoff(clocks.seconds),
+    )
+    probes = ProbeRunner(
+        cluster=cluster,
+        limiter=SlotLimiter(cache, holders=lambda: find_probed(cache), limit=MOST_PROBES, wake=wake),
     )
     return Reconciler(
         cluster,
@@ -220,9 +227,9 @@ def _reconciler(
                 sleep=AgentSleep(cluster=cluster, settings=settings, asks=asks, now=now),
                 workspaces=WorkspaceStep(cluster=cluster, settings=settings, schedule=schedule),
             ),
-            names.SKILL: SkillReconciler(cluster=cluster, settings=settings, now=now, schedule=schedule),
+            names.SKILL: SkillReconciler(cluster=cluster, settings=settings, now=now, schedule=schedule, probes=probes),
             names.MCP_SERVER: McpServerReconciler(
-                cluster=cluster, settings=settings, reports=reports, now=now, schedule=schedule
+                cluster=cluster, settings=settings, reports=reports, now=now, schedule=schedule, probes=probes
             ),
         },
         approvals=approvals,

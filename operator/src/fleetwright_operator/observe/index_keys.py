@@ -61,6 +61,8 @@ class IndexKeys:
                 yield ("pod-of", entry.namespace, entry.labels[names.AGENT_LABEL])
             if _is_rollout_slot(entry):
                 yield ("turn",)
+            if _is_probe_pod(entry):
+                yield ("probe-pod",)
             return
         try:
             yield from list(self._own_index_keys(entry))
@@ -182,6 +184,12 @@ def _is_agent_pod(entry: CachedObject) -> bool:
 
 def _is_probe(entry: CachedObject) -> bool:
     return entry.labels.get(names.COMPONENT) == names.PROBE
+
+
+def _is_probe_pod(entry: CachedObject) -> bool:
+    """Return whether this is the pod of a probe of a Skill or an McpServer."""
+    probed = entry.controller.kind if entry.controller else ""
+    return entry.kind == "Pod" and _is_probe(entry) and probed in {names.SKILL, names.MCP_SERVER}
 
 
 def _is_rollout_slot(entry: CachedObject) -> bool:

@@ -81,7 +81,7 @@ class AgentReconciler:
         try:
             return await self._pass(entry)
         finally:
-            self.preflights.limiter.release(entry.id)
+            self.preflights.limiter.release_reservation(entry.id)
 
     def forget(self, key: Key) -> None:
         self.reports.forget(key[1], key[2])

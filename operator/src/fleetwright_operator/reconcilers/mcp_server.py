@@ -16,7 +16,7 @@ from fleetwright_operator.observe.index_keys import Key
 from fleetwright_operator.observe.mcp_server import ObservedServer, observe_server
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.rollout.probe_result import ProbeFailure, ProbePending, ProbeResult
-from fleetwright_operator.rollout.probe_runner import delete_probes, run_probe
+from fleetwright_operator.rollout.probe_runner import ProbeRunner
 from fleetwright_operator.rollout.probe_schedule import ProbeSchedule
 from fleetwright_operator.rollout.tool_discovery import (
     discovery_health,
@@ -58,6 +58,7 @@ class McpServerReconciler:
     reports: AgentReports
     now: Callable[[], str]
     schedule: ProbeSchedule
+    probes: ProbeRunner
 
     async def __call__(self, entry: CachedObject) -> ReconcileResult:
         """Reconcile one McpServer.
@@ -75,12 +76,17 @@ class McpServerReconciler:
         if probe_state.answer is not None and not isinstance(probe_state.answer, ProbePending):
             answer = probe_state.answer
             self.schedule.record_result(entry.id, failure=answer.reason if isinstance(answer, ProbeFailure) else "")
-        await delete_probes(self.cluster, entry, keep=probe_state.kept)
+        await self.probes.finish(entry, keep=probe_state.kept)
         stopped = outcome.programmed
-        return ReconcileResult(settled=stopped is None and not has_failed(status), refused=is_refusal(stopped))
+        return ReconcileResult(
+            settled=stopped is None and not has_failed(status),
+            refused=is_refusal(stopped),
+            requeue_after=self.probes.requeue_after(entry),
+        )
 
     def forget(self, key: Key) -> None:
         self.schedule.forget(key)
+        self.probes.forget(key)
 
     async def _outcome(self, observed: ObservedServer) -> tuple[StageOutcomes, _ProbeState]:
         server = observed.server
@@ -133,7 +139,7 @@ class McpServerReconciler:
         due = self.schedule.is_due(observed.entry.id, failed=has_failed(status))
         if has_answer(status, probe.question) and not due:
             return _ProbeState(facts=kept)
-        answer = await run_probe(self.cluster, probe)
+        answer = await self.probes.run_probe(probe)
         facts = kept if isinstance(answer, ProbePending) else discovery_status(server, probe.question, answer)
         return _ProbeState(answer, probe.name, facts)
 

@@ -27,7 +27,7 @@ from fleetwright_operator.observe.references import observe_services
 from fleetwright_operator.observe.watch_index import holders_of_snapshot, users_of_skill
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.rollout.probe_result import ProbePending
-from fleetwright_operator.rollout.probe_runner import delete_probes, run_probe
+from fleetwright_operator.rollout.probe_runner import ProbeRunner
 from fleetwright_operator.rollout.probe_schedule import ProbeSchedule
 from fleetwright_operator.rollout.skill_probe import (
     failure_reason,
@@ -52,12 +52,14 @@ class SkillReconciler:
     settings: Settings
     now: Callable[[], str]
     schedule: ProbeSchedule
+    probes: ProbeRunner
     read_before: dict[Key, tuple[str, int, Files]] = field(default_factory=dict)
     """By Skill: uid, resource version and files of its source ConfigMap."""
 
     def forget(self, key: Key) -> None:
         self._forget_files(key)
         self.schedule.forget(key)
+        self.probes.forget(key)
 
     def _forget_files(self, key: Key) -> None:
         """Drop the kept files, which may be large."""
@@ -81,16 +83,18 @@ class SkillReconciler:
             rolls_out=False,
         )
         await self.cluster.write_status(entry, status)
-        # The status must be written before `delete_probes`: until then, the result exists only in the probe's pod.
+        # The status must be written before the probe is deleted: until then, the result exists only in the probe's pod.
         if outcome.facts.get("look"):
             self.schedule.record_result(entry.id, failure=failure_reason(status))
-        await delete_probes(self.cluster, entry, keep=probing)
+        await self.probes.finish(entry, keep=probing)
         stopped = outcome.programmed
         is_retried = bool(remote_source(skill_of(entry).spec.source)) and has_failed(status) and not is_final(status)
         return ReconcileResult(
             settled=stopped is None and not is_retried,
             refused=is_refusal(stopped),
-            requeue_after=self.schedule.seconds_until_due(entry.id) if is_retried and not probing else None,
+            requeue_after=self.schedule.seconds_until_due(entry.id)
+            if is_retried and not probing
+            else self.probes.requeue_after(entry),
         )
 
     async def _outcome(self, entry: CachedObject) -> tuple[StageOutcomes, str]:
@@ -153,7 +157,7 @@ class SkillReconciler:
         is_due = is_repeated and self.schedule.is_due(entry.id, failed=True)
         if has_answer(skill.status, probe.question) and not is_due:
             return outcomes_of_probe(skill, probe.question, {}, None), ""
-        answer = with_pull_failure(source, await run_probe(self.cluster, probe))
+        answer = with_pull_failure(source, await self.probes.run_probe(probe))
         facts = status_of_probe(skill, source, probe.question, answer)
         pending = answer if isinstance(answer, ProbePending) else None
         return outcomes_of_probe(skill, probe.question, facts, pending), probe.name if pending else ""

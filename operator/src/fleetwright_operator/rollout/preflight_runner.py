@@ -31,14 +31,14 @@ from fleetwright_operator.rollout.preflight_result import (
     is_serving,
 )
 from fleetwright_operator.rollout.probe_runner import delete_probes
-from fleetwright_operator.rollout.rollout_limiter import WAITING_SECONDS, RolloutLimiter
+from fleetwright_operator.rollout.slot_limiter import WAITING_SECONDS, SlotLimiter
 from fleetwright_operator.status.workload_health import is_rolling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreflightRunner:
     cluster: Cluster
-    limiter: RolloutLimiter
+    limiter: SlotLimiter
     backoff: PreflightBackoff
 
     async def run(self, observed: ObservedAgent, children: AgentChildren, *, serving: str) -> Violation | None:
@@ -66,7 +66,7 @@ class PreflightRunner:
         The agent's rollout slot is released once the newest pod serves.
         """
         self.backoff.forget(observed.entry.id)
-        self.limiter.cancel(observed.entry.id)
+        self.limiter.leave_queue(observed.entry.id)
         deployment = self.cluster.cache.get("Deployment", observed.entry.namespace, observed.entry.name)
         if not is_rolling(deployment, stopped=asleep or observed.agent.spec.suspend):
             await delete_probes(self.cluster, observed.entry)
@@ -77,7 +77,7 @@ class PreflightRunner:
     async def interrupt(self, observed: ObservedAgent) -> None:
         """Pause the preflight, because the spec or its references are invalid. The pod of a refused revision stays."""
         if any(isinstance(evaluate_pod(pod), PreflightFailed) for pod in self._pods(observed.entry)):
-            self.limiter.cancel(observed.entry.id)
+            self.limiter.leave_queue(observed.entry.id)
         else:
             await self.finish(observed)
 
@@ -95,8 +95,8 @@ class PreflightRunner:
     def forget(self, agent: Key) -> None:
         """Forget a deleted agent."""
         self.backoff.forget(agent)
-        self.limiter.cancel(agent)
-        self.limiter.release(agent)
+        self.limiter.leave_queue(agent)
+        self.limiter.release_reservation(agent)
 
     def _pods(self, entry: CachedObject) -> list[CachedObject]:
         found = self.cluster.cache.find("probe-of", *entry.id)
@@ -156,7 +156,7 @@ class PreflightRunner:
     async def _try(
         self, entry: CachedObject, wanted: Probe, pod: CachedObject | None, result: PreflightPending
     ) -> Violation:
-        if pod is None and (others := self.limiter.acquire(entry.id)):
+        if pod is None and (others := self.limiter.take_slot(entry.id)):
             return Violation(preflight_result.TRYING, f"waits for other rollouts to finish: {others}")
         stopped = await write_children(self.cluster, probe_manifests(wanted))
         if stopped is not None:

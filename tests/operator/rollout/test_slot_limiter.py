@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from fleetwright_api import names
-from fleetwright_operator.rollout.rollout_limiter import LONGEST_SECONDS, WAITING_SECONDS
+from fleetwright_operator.rollout.slot_limiter import LONGEST_SECONDS, WAITING_SECONDS
 
 
 class Slow:

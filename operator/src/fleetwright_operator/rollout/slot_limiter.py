@@ -1,0 +1,89 @@
+"""Limits how many objects roll out, or are probed, at the same time. The others wait in a queue.
+
+Objects of the cluster represent the slots, so a restarted operator finds every slot. Memory holds only the queue, and
+the slots whose object is not written yet.
+
+An agent holds a rollout slot from before its preflight until its next pod serves. The preflight's NetworkPolicy
+represents the slot: it is written first and deleted last. A rollout slot expires after a while, so an agent that never
+serves does not block the others. The pod of a probe represents the slot of the probe.
+"""
+
+from collections.abc import Callable
+
+from fleetwright_kube.cache import Cache
+from fleetwright_kube.timestamps import parse_timestamp
+from fleetwright_operator.observe.index_keys import Key
+from fleetwright_operator.rollout.preflight_result import ENDED
+
+LONGEST_SECONDS = 15 * 60
+"""The time for the preflight, the drain and the progress deadline of a Deployment together."""
+WAITING_SECONDS = 30
+"""Seconds until a waiting object is queued again. Usually a free slot triggers its reconcile earlier."""
+MOST_PROBES = 4
+"""The number of probe pods of Skills and McpServers that run at the same time."""
+
+
+class SlotLimiter:
+    def __init__(
+        self, cache: Cache, *, holders: Callable[[], set[Key]], limit: int, wake: Callable[[Key], None]
+    ) -> None:
+        """Args: `holders` returns the objects whose slot is represented in the cluster.
+
+        `limit` is the number of slots; `wake` is called with each object that gets a slot.
+        """
+        self._cache = cache
+        self._holders = holders
+        self._limit = limit
+        self._wake = wake
+        self._reserved: set[Key] = set()
+        """Slots that were given to objects, and that no object of the cluster represents yet."""
+        self._waiting: dict[Key, None] = {}
+
+    def take_slot(self, owner: Key) -> int:
+        """Return 0 if the object now holds a slot; otherwise return how many objects hold one."""
+        others = self._list_holders() - {owner}
+        if len(others) >= self._limit:
+            self._waiting.setdefault(owner)
+            return len(others)
+        self._waiting.pop(owner, None)
+        self._reserved.add(owner)
+        return 0
+
+    def is_waiting(self, owner: Key) -> bool:
+        return owner in self._waiting
+
+    def leave_queue(self, owner: Key) -> None:
+        self._waiting.pop(owner, None)
+
+    def release_reservation(self, owner: Key) -> None:
+        """Release the reservation of a slot, because an object now represents the slot, or no slot is needed.
+
+        Free slots go to waiting objects.
+        """
+        self._reserved.discard(owner)
+        while self._waiting and len(self._list_holders()) < self._limit:
+            following = next(iter(self._waiting))
+            del self._waiting[following]
+            if self._exists(following):
+                self._reserved.add(following)
+                self._wake(following)
+
+    def _list_holders(self) -> set[Key]:
+        return {owner for owner in self._holders() | self._reserved if self._exists(owner)}
+
+    def _exists(self, owner: Key) -> bool:
+        entry = self._cache.get(*owner)
+        return entry is not None and not entry.deleting
+
+
+def find_rollouts(cache: Cache, *, now: int) -> set[Key]:
+    """Return the agents that roll out."""
+    since = now - LONGEST_SECONDS
+    policies = [policy for policy in cache.find("turn") if parse_timestamp(policy.created) > since]
+    return {(owner.kind, each.namespace, owner.name) for each in policies if (owner := each.controller)}
+
+
+def find_probed(cache: Cache) -> set[Key]:
+    """Return the Skills and McpServers whose probe pod has not ended."""
+    pods = [pod for pod in cache.find("probe-pod") if pod.projection.get("phase") not in ENDED]
+    return {(owner.kind, pod.namespace, owner.name) for pod in pods if (owner := pod.controller)}
