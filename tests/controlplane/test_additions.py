@@ -1,7 +1,7 @@
 """A real API server accepts the additions of a spec to pod and policy. A condition reports those that weaken them."""
 
 import pytest
-from tests.support.controlplane.administrator import LONG_SECONDS
+from tests.support.controlplane.administrator import LONG_SECONDS, object_head
 
 MAIL = [{"to": {"ipBlock": {"cidr": cidr}}, "ports": [{"port": 25}], "why": "mail"} for cidr in ("0.0.0.0/0", "::/0")]
 EQUIPPED = {
@@ -63,6 +63,65 @@ def test_pod_template_patch_is_applied_once_and_removed_again(space, operator, w
     assert "nodeSelector" not in pod
     assert [container["name"] for container in pod["containers"]] == ["agent"]
     assert "cache" not in {volume["name"] for volume in pod["volumes"]}
+
+
+HELM_OUTPUT = {
+    "metadata": {"annotations": {}, "labels": {}},
+    "spec": {
+        "affinity": {},
+        "hostAliases": [],
+        "imagePullSecrets": [],
+        "initContainers": [],
+        "nodeSelector": {},
+        "tolerations": [],
+        "topologySpreadConstraints": [],
+        "volumes": [],
+        "containers": [
+            {
+                "name": "agent",
+                "env": [],
+                "envFrom": [],
+                "resources": {"limits": {"cpu": "1000m", "memory": "1024Mi"}, "requests": {}},
+                "volumeMounts": [],
+            },
+            {
+                "name": "side",
+                "image": "registry.example.com/side:1",
+                "args": [],
+                "env": [{"name": "EMPTY", "value": ""}],
+                "livenessProbe": {"httpGet": {"path": "/", "port": 9002}},
+                "ports": [{"containerPort": 9002}, {"containerPort": 9003, "name": "more"}],
+                "resources": {},
+            },
+        ],
+    },
+}
+"""A podTemplate as the values of Helm charts usually render it: empty lists and objects, and values of the defaults."""
+
+
+def test_pod_template_with_empty_lists_and_default_values_is_written_once(space, operator):
+    space.agent("poet", podTemplate=HELM_OUTPUT)
+    space.wait("Agent", "poet", "Programmed", "True")
+    space.apply(
+        {
+            **object_head("McpServer", "tools"),
+            "spec": {"workload": {"image": "registry.example.com/tools:1", "podTemplate": _for_container("server")}},
+        }
+    )
+    space.wait("McpServer", "tools", "Programmed", "True")
+    space.eventually(space.has_no_deleted_namespaces, "what former tests left is gone", promised=LONG_SECONDS)
+    settled = operator.wait_for_settled_writes()
+    for number in range(3):
+        for name in ("poet", "tools-mcp"):
+            space.admin.merge(
+                "Deployment", space.name, name, {"metadata": {"labels": {"example.com/touched": str(number)}}}
+            )
+        assert operator.wait_for_settled_writes() == settled, "nothing is written again"
+
+
+def _for_container(name: str) -> dict:
+    first, *others = HELM_OUTPUT["spec"]["containers"]
+    return {**HELM_OUTPUT, "spec": {**HELM_OUTPUT["spec"], "containers": [{**first, "name": name}, *others]}}
 
 
 def test_ip_block_exception_equal_to_its_cidr_is_not_accepted(space, operator, refusal):

@@ -87,12 +87,33 @@ def apply_patch(template: Mapping[str, Any], patch: Patch, default: Mapping[str,
 
     `default` are the installation's resources, from which an added container takes its ephemeral storage.
     """
+    patch = _normalise_patch(patch)
     whole: dict[str, Any] = merged(template, patch)
     for kind in ("containers", "initContainers"):
         for container in whole["spec"].get(kind, ()):
             container["securityContext"] = container_security()
     limit_patched(whole["spec"], template["spec"], patch.get("spec", {}), default)
     return whole
+
+
+def _normalise_patch(patch: Patch) -> dict[str, Any]:
+    """Return the patch as an API server stores it.
+
+    The API server drops empty lists, and completes the key of a port. Otherwise these fields would look as if somebody
+    else had changed them, and would be written in every reconcile.
+    """
+    normal: dict[str, Any] = _without_empty_lists(patch)
+    for kind in ("containers", "initContainers"):
+        for container in normal.get("spec", {}).get(kind, ()):
+            for port in container.get("ports", ()):
+                port.setdefault("protocol", "TCP")
+    return normal
+
+
+def _without_empty_lists(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_empty_lists(below) for key, below in value.items() if below != []}
+    return [_without_empty_lists(below) for below in value] if isinstance(value, list) else value
 
 
 def metadata_of_template(metadata: Mapping[str, Any], part: str) -> dict[str, str]:
