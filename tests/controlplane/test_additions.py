@@ -114,7 +114,7 @@ def test_pod_template_with_empty_lists_and_default_values_is_written_once(space,
     for number in range(3):
         for name in ("poet", "tools-mcp"):
             space.admin.merge(
-                "Deployment", space.name, name, {"metadata": {"labels": {"example.com/touched": str(number)}}}
+                "Deployment", space.name, name, {"metadata": {"annotations": {"example.com/touched": str(number)}}}
             )
         assert operator.wait_for_settled_writes() == settled, "nothing is written again"
 

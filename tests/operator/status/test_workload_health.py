@@ -10,7 +10,7 @@ UP = {"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "availableRe
 
 def entry(kind: str, **facts: object) -> CachedObject:
     return CachedObject(
-        kind=kind, namespace="n", name="x", uid="u", resource_version="1", generation=2, projection=facts
+        kind=kind, namespace="n", name="x", uid="u", resource_version="1", written_generation=2, projection=facts
     )
 
 

@@ -7,7 +7,7 @@ object was deleted does not restore the object, even if its name was reused.
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fleetwright_kube.cached_object import CachedObject, cached_object
 from fleetwright_kube.port import Listing, Object, Resource
@@ -53,9 +53,22 @@ class Cache:
     def all(self, kind: str) -> Iterator[CachedObject]:
         return iter(list(self._entries[kind].values()))
 
-    def put(self, kind: str, body: Object) -> Change | None:
-        """Store an object. Return None if this version, or a newer one, is already known."""
-        return None if self._is_known(kind, body) else self._keep(cached_object(self.scheme, kind, body))
+    def put(self, kind: str, body: Object, *, is_written: bool = False) -> Change | None:
+        """Store an object. Return None if this version, or a newer one, is already known.
+
+        Args: `is_written` is true for the response to a write of this process.
+        """
+        change = None if self._is_known(kind, body) else self._keep(cached_object(self.scheme, kind, body))
+        if is_written:
+            self._note_written(kind, body["metadata"])
+        return change
+
+    def _note_written(self, kind: str, metadata: Object) -> None:
+        key = (kind, metadata.get("namespace", ""), metadata["name"])
+        entry, generation = self._entries[kind].get(key), metadata.get("generation", 0)
+        if entry is not None and entry.uid == metadata["uid"] and entry.written_generation < generation:
+            # No index key depends on this field.
+            self._entries[kind][key] = replace(entry, written_generation=generation)
 
     def _is_known(self, kind: str, body: Object) -> bool:
         """Return whether this version is already cached. A watch delivers every version that a write has returned."""
@@ -70,6 +83,8 @@ class Cache:
             return None
         if before is not None and not _newer(entry, before):
             return None
+        if before is not None and before.uid == entry.uid and before.written_generation != entry.generation:
+            entry = replace(entry, written_generation=before.written_generation)
         self._set(entry.id, entry)
         return Change(before, entry)
 

@@ -38,6 +38,11 @@ class CachedObject:
     uid: str
     resource_version: str
     generation: int = 0
+    written_generation: int = 0
+    """The generation after the last write of this process; that of the first version in the cache if it wrote none.
+
+    Other programs raise the generation too. The API server does so for each changed annotation of a Deployment.
+    """
     created: str = ""
     deleting: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -67,6 +72,7 @@ def cached_object(scheme: Scheme, kind: str, body: Object) -> CachedObject:
         uid=intern(metadata["uid"]),
         resource_version=metadata["resourceVersion"],
         generation=metadata.get("generation", 0),
+        written_generation=metadata.get("generation", 0),
         created=metadata.get("creationTimestamp", ""),
         deleting="deletionTimestamp" in metadata,
         labels=_labels(metadata),

@@ -311,12 +311,12 @@ class Cluster:
             answer = await request()
             sent.version = answer["metadata"]["resourceVersion"]
         self._on_write(verb, target[0])
-        self._learn(target[0], answer)
+        self._learn(target[0], answer, is_written=verb not in {STATUS, "annotate"})
 
     def _forget(self, entry: CachedObject) -> None:
         if change := self.cache.drop(*entry.id, uid=entry.uid):
             self._on_change(change)
 
-    def _learn(self, kind: str, body: Object) -> None:
-        if change := self.cache.put(kind, body):
+    def _learn(self, kind: str, body: Object, *, is_written: bool = False) -> None:
+        if change := self.cache.put(kind, body, is_written=is_written):
             self._on_change(change)

@@ -48,7 +48,7 @@ def deployment_health(
     current = revision is None or deployment.projection["revision"] == revision
     if current and _rolled_out(deployment, status):
         return WorkloadHealth(True, "RolledOut", "")
-    if not current or status.get("observedGeneration", 0) < deployment.generation:
+    if not current or not _is_observed(deployment, status):
         return WorkloadHealth(False, "RollingOut", "the rollout of this revision has not begun")
     newest = sorted((pod for pod in pods if not pod.deleting), key=lambda pod: pod.created, reverse=True)
     causes = [cause for pod in newest for cause in pod_causes(pod, claim)]
@@ -80,7 +80,12 @@ def _suspended(pods: Sequence[CachedObject], why: str) -> WorkloadHealth:
 
 def _rolled_out(deployment: CachedObject, status: Mapping[str, Any]) -> bool:
     wanted = ("replicas", "updatedReplicas", "availableReplicas")
-    return status.get("observedGeneration", 0) >= deployment.generation and all(status.get(key) == 1 for key in wanted)
+    return _is_observed(deployment, status) and all(status.get(key) == 1 for key in wanted)
+
+
+def _is_observed(deployment: CachedObject, status: Mapping[str, Any]) -> bool:
+    """Return whether the status follows the operator's last write. Annotations of others need no rollout."""
+    return bool(status.get("observedGeneration", 0) >= deployment.written_generation)
 
 
 def is_rolling(deployment: CachedObject | None, *, stopped: bool) -> bool:
