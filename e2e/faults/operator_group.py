@@ -28,6 +28,8 @@ _HANG_UP_SECONDS = 10.0
 _SHOWN_LOG = 6000
 _BUSY_SECONDS = 60.0
 """The time limit for a busy machine, on which nothing may happen for a while although there is work to do."""
+_MOST_WRITES = 80
+"""The number of writes of one kind to one object, above which the operator is in a loop. The keys need 51."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ class OperatorGroup:
         [ended] = await asyncio.gather(self._watching, return_exceptions=True)
         self.process.kill_if_alive()
         found = [*self.process.complaints(), *self.proxy.refused]
+        found += self.proxy.find_repeated_writes(_MOST_WRITES)
         found += [f"was not started again: {ended}"] if isinstance(ended, Exception) else []
         findings = self._scene.findings
         if findings.complaints or any(verdict.problem for verdict in findings.verdicts):

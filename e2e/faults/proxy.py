@@ -69,6 +69,8 @@ class FaultProxy:
 
         GET reads one object, LIST and WATCH read a kind, LEASE is any request for the Lease.
         """
+        self.writes: Counter[tuple[str, str]] = Counter()
+        """The number of executed writes by namespace and name of the write."""
         self.refused: list[str] = []
         """Requests that the API server answered with 403."""
         self.gate: Callable[[web.Request], Fault | None] = lambda _: None
@@ -178,6 +180,7 @@ class FaultProxy:
             body = await answer.read()
         self._note(request, answer.status, body)
         if request.method in _WRITES and answer.status < 300:
+            self._count_write(request)
             self.executed(request, await request.read())
         if filtered and answer.status == 200:
             body = self._visible(body)
@@ -186,6 +189,19 @@ class FaultProxy:
             body = self.replayed.get(request.path_qs, body)
         kept = {key: value for key, value in answer.headers.items() if key.lower() not in _HOP}
         return web.Response(status=answer.status, body=body, headers=kept)
+
+    def _count_write(self, request: web.Request) -> None:
+        place = _OBJECT.match(request.path)
+        if place and place["space"] and not place["rest"].startswith(_ASIDE):
+            self.writes[place["space"], write_name(request, place["rest"])] += 1
+
+    def find_repeated_writes(self, most: int) -> list[str]:
+        """Return a sentence for each write that was executed more often than `most` in one namespace."""
+        return [
+            f"{name} was written {number} times in {space}, and at most {most} were expected"
+            for (space, name), number in self.writes.most_common()
+            if number > most
+        ]
 
     def _note(self, request: web.Request, status: int, body: bytes) -> None:
         if status == 403:

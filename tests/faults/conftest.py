@@ -87,6 +87,8 @@ class Stand:
         self._operators: list[Operator] = []
         self.may_be_refused = ""
         """The text of every 403 that the test expects. Any other 403 fails the test."""
+        self.most_writes = 100
+        """The number of writes of one kind to one object that the operators may need."""
 
     async def start(self) -> None:
         self.client = await self._stack.enter_async_context(Client(self.plane.server, self.plane.token, self.plane.ca))
@@ -128,6 +130,9 @@ class Stand:
         """Return the unexpected requests of the operators for which they had no right."""
         found = [line for operator in self._operators for line in operator.proxy.refused]
         return [line for line in found if not self.may_be_refused or self.may_be_refused not in line]
+
+    def find_repeated_writes(self) -> list[str]:
+        return [line for each in self._operators for line in each.proxy.find_repeated_writes(self.most_writes)]
 
     def condition(self, kind: str, space: str, name: str, condition: str) -> Object:
         """Return the condition for the current generation, or an empty mapping."""
@@ -254,4 +259,5 @@ async def stand(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Stand]:
         await stand.start()
         yield stand
     assert stand.refused() == [], "the chart's rights are too small"
+    assert stand.find_repeated_writes() == [], "the operator is in a loop"
     await asyncio.sleep(0.3)  # Let the TLS connections close.

@@ -40,6 +40,7 @@ async def test_o8_edited_or_removed_child_fields_are_restored(stand, capsys):
 
     The key of a list item is excluded: an item with another key is another item, which the operator does not own.
     """
+    stand.most_writes = 500  # one repair for each field of a child
     space = await stand.space()
     operator = await stand.operator(space)
     await stand.fleet(space)

@@ -126,3 +126,19 @@ def _unhashed(children: dict[str, Any]) -> dict[str, Any]:
 
 def _announced() -> set[str]:
     return announced((ROOT / "CHANGELOG.md").read_text())
+
+
+async def test_repeated_writes_of_one_object_are_named(stand):
+    """The teardown of each test looks for writes that were executed very often."""
+    space = await stand.space()
+    operator = await stand.operator(space)
+    await stand.agent(space)
+    await stand.wait_until_programmed(space, "poet")
+    for number in range(3):
+        await stand.agent(space, instructions=f"Write {number} poems.")
+        await stand.wait_until_programmed(space, "poet")
+    (sentence, *_) = operator.proxy.find_repeated_writes(3)
+    assert (
+        f"apply agents/poet/status was written {operator.proxy.writes[space, 'apply agents/poet/status']}" in sentence
+    )
+    assert operator.proxy.find_repeated_writes(100) == []
