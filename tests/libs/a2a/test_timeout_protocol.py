@@ -1,15 +1,16 @@
-"""The HTTP protocol of the servers over real connections: upgrade requests, slow readers and `Connection: close`."""
+"""The HTTP protocol of the servers over real connections: its limits, its deadlines, and the order of its answers."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-import uvicorn
 from tests.support.http_server import serve_config
 from tests.support.waiting import await_until, within
 
-from fleetwright_a2a.http.timeouts import TimeoutProtocol
+from fleetwright_a2a.http.server_config import http_config
+from fleetwright_a2a.http.strict_protocol import LINGER_BYTES, SLICE
+from fleetwright_a2a.http.timeouts import MAX_UNREAD_BODY, TimeoutProtocol
 
 pytestmark = pytest.mark.process
 
@@ -20,10 +21,6 @@ PIECES = 500
 
 async def app(scope, receive, send):
     """Send 31 MiB for the path `/much`, and two bytes for every other path."""
-    if scope["type"] == "websocket":
-        await receive()
-        await send({"type": "websocket.close"})
-        return
     pieces = [PIECE] * PIECES if scope["path"] == "/much" else [b"ok"]
     length = str(sum(map(len, pieces))).encode()
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", length)]})
@@ -33,10 +30,9 @@ async def app(scope, receive, send):
 
 
 @asynccontextmanager
-async def connected(ws="none", protocol=TimeoutProtocol) -> AsyncIterator[Connected]:
+async def connected(protocol=TimeoutProtocol, application=app) -> AsyncIterator[Connected]:
     """Yield the server's connections, and the streams of one client."""
-    config = uvicorn.Config(app, http=protocol, ws=ws, lifespan="off", log_config=None, timeout_graceful_shutdown=1)
-    async with serve_config(config) as server:
+    async with serve_config(http_config(application, drain_seconds=1, protocol=protocol)) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         try:
             yield server.server_state.connections, reader, writer
@@ -44,21 +40,14 @@ async def connected(ws="none", protocol=TimeoutProtocol) -> AsyncIterator[Connec
             writer.transport.abort()
 
 
-@pytest.mark.parametrize(
-    ("ws", "status"),
-    [
-        pytest.param("none", b"HTTP/1.1 200", id="without WebSockets, as in every server"),
-        pytest.param("auto", b"HTTP/1.1 403", id="with WebSockets"),
-    ],
-)
-async def test_upgrade_requests_leave_no_connection(ws, status):
-    async with connected(ws) as (connections, reader, writer):
+async def test_upgrade_requests_leave_no_connection():
+    async with connected() as (connections, reader, writer):
         writer.write(
             b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
             b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
         )
         async with within("the status line arrives"):
-            assert (await reader.readline()).startswith(status)
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
         writer.close()
         await await_until(lambda: not connections, "the server forgets the connection")
 
@@ -129,4 +118,129 @@ async def test_connection_close_ends_after_the_whole_body():
         async with within("the server closes the connection"):
             head, _, body = (await reader.read()).partition(b"\r\n\r\n")
         assert (b"connection: close" in head.lower(), body) == (True, b"ok")
+        await await_until(lambda: not connections, "the server forgets the connection")
+
+
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+class Gate:
+    """An application that answers each request when the test opens the gate, and counts the waiting ones."""
+
+    def __init__(self):
+        self.opened = asyncio.Event()
+        self.begun = 0
+
+    async def __call__(self, scope, receive, send):
+        self.begun += 1
+        await self.opened.wait()
+        await app(scope, receive, send)
+
+
+async def test_pipelined_requests_wait_outside_of_the_parser():
+    """One read can hold ten thousand requests. Only those of one slice become objects before the first is answered."""
+    gate, count = Gate(), 20_000
+    async with connected(application=gate) as (connections, reader, writer):
+        writer.write(GET * count)
+        await await_until(lambda: gate.begun, "the first request begins")
+        (protocol,) = connections
+        assert len(protocol.pipeline) <= SLICE / len(GET)
+        gate.opened.set()
+        async with within("all requests are answered"):
+            for _ in range(count):
+                assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+                await reader.readexactly(2)
+
+
+class Hasty(TimeoutProtocol):
+    header_seconds = request_seconds = 0.05
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        pytest.param(b"GET / HT", id="half a head"),
+        pytest.param(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", id="half a body"),
+        pytest.param(GET * 5000 + b"GET / HT", id="more requests than one slice holds, and half a head"),
+    ],
+)
+async def test_late_request_does_not_cut_the_answers_before_it(rest):
+    gate = Gate()
+    async with connected(Hasty, gate) as (connections, reader, writer):
+        writer.write(GET + rest)
+        await await_until(lambda: gate.begun, "the first request begins")
+        await asyncio.sleep(2 * Hasty.header_seconds)
+        gate.opened.set()
+        async with within("the server closes the connection"):
+            answers = (await reader.read()).split(b"HTTP/1.1 200 OK")[1:]
+        assert len(answers) >= 1 + rest.count(GET)
+        assert all(answer.endswith(b"ok") for answer in answers)
+        await await_until(lambda: not connections, "the server forgets the connection")
+
+
+async def test_refusal_comes_after_the_answers_before_it():
+    gate = Gate()
+    async with connected(application=gate) as (connections, reader, writer):
+        writer.write(GET + GET + b"nonsense\r\n\r\n")
+        await await_until(lambda: gate.begun, "the first request begins")
+        gate.opened.set()
+        async with within("the server ends the connection"):
+            statuses = [line.split()[1] for line in (await reader.read()).splitlines() if b"HTTP/1.1 " in line]
+        assert (await reader.read(), len(statuses)) == (b"", 3)
+        writer.close()
+        await await_until(lambda: not connections, "the server forgets the connection")
+
+
+async def test_refused_caller_that_does_not_stop_loses_its_connection():
+    async with connected() as (connections, _, writer):
+        writer.write(b"nonsense\r\n\r\n" + bytes(LINGER_BYTES))
+        await await_until(lambda: bool(connections), "the server has the connection")
+        with pytest.raises(ConnectionError):  # noqa: PT012 - the server closes at any time
+            while True:
+                writer.write(bytes(65536))
+                await writer.drain()
+        await await_until(lambda: not connections, "the server forgets the connection")
+
+
+async def send_until_closed(writer, piece):
+    """Return the number of bytes that could be sent before the server closed the connection."""
+    sent = 0
+    try:
+        while sent < 64 * MAX_UNREAD_BODY:
+            writer.write(piece)
+            sent += len(piece)
+            await writer.drain()
+            await asyncio.sleep(0)
+    except ConnectionError:
+        return sent
+    raise AssertionError("the server reads without a limit")
+
+
+HEAD = b"POST / HTTP/1.1\r\nHost: x\r\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "piece", "is_answered"),
+    [
+        pytest.param(b"Transfer-Encoding: chunked", b"1\r\nx\r\n" * 1000, True, id="chunks of one byte"),
+        pytest.param(b"Transfer-Encoding: chunked", b"1;a=b\r\nx\r\n" * 1000, True, id="chunks with extensions"),
+        pytest.param(b"Transfer-Encoding: chunked", b"1000\r\n" + bytes(4096) + b"\r\n", True, id="large chunks"),
+        pytest.param(b"Content-Length: 1000000000", bytes(4096), True, id="a length"),
+        pytest.param(b"Transfer-Encoding: chunked", b"1\r\nx\r\n" * 1000, False, id="a body that is not refused"),
+    ],
+)
+async def test_body_that_is_not_wanted_is_read_up_to_a_limit(head, piece, is_answered):
+    async def read_all(scope, receive, send):
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    async with connected(application=app if is_answered else read_all) as (connections, reader, writer):
+        writer.write(HEAD + head + b"\r\n\r\n")
+        if is_answered:
+            async with within("the answer arrives"):
+                await reader.readuntil(b"ok")
+        (protocol,) = connections
+        async with within("the server closes the connection"):
+            await send_until_closed(writer, piece)
+        assert MAX_UNREAD_BODY < protocol._received - protocol._body_start < 2 * MAX_UNREAD_BODY
         await await_until(lambda: not connections, "the server forgets the connection")

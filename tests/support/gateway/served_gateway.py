@@ -13,8 +13,8 @@ from tests.support.gateway.fleet_api import NOW, FleetApi
 from tests.support.http_server import serve_config
 
 from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.http.server_config import http_config
 from fleetwright_gateway.app import GatewayParts, build_gateway
-from fleetwright_gateway.process.serving import http_config
 from fleetwright_gateway.settings import GatewaySettings
 from fleetwright_gateway.wake.waker import IsReady
 

@@ -16,35 +16,20 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
-from fleetwright_a2a.http.timeouts import TimeoutProtocol
+from fleetwright_a2a.http.server_config import http_config
 from fleetwright_agent.process.application import Application
 from fleetwright_agent.server import gc_tuning
 
 _logger = logging.getLogger(__name__)
 _CLOSING_SECONDS: Final = 5
 _LISTENING_SECONDS: Final = 0.2
-# Longer than the idle timeout of common proxies, so that a proxy never reuses a connection that the server is closing.
-_KEEP_ALIVE_SECONDS: Final = 75
 
 
 class _Door(uvicorn.Server):
     """An HTTP server that does not stop on a signal. Instead, it sets the event `leaving`, if there is one."""
 
     def __init__(self, app: ASGIApp, leaving: asyncio.Event | None = None) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app,
-                http=TimeoutProtocol,
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-                timeout_graceful_shutdown=_CLOSING_SECONDS,
-            )
-        )
+        super().__init__(http_config(app, drain_seconds=_CLOSING_SECONDS))
         self._leaving = leaving
         self._loop = asyncio.get_running_loop()
 

@@ -12,33 +12,15 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
-from fleetwright_a2a.http.timeouts import TimeoutProtocol
+from fleetwright_a2a.http.server_config import http_config
 from fleetwright_gateway.proxy.forwarder import ResponseAborted
 
 _logger = logging.getLogger(__name__)
-# Longer than the idle timeout of common proxies, so that a proxy never reuses a connection that the server is closing.
-_KEEP_ALIVE_SECONDS: Final = 75
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _COLLECTION_THRESHOLD: Final = 10_000
 """The collection threshold of the youngest generation. A request creates few reference cycles. With Python's default
 of 700, collections took an eighth of the gateway's processor time.
 """
-
-
-def http_config(app: ASGIApp, *, drain_seconds: float) -> uvicorn.Config:
-    """Return the settings of both HTTP servers. Requests that are open at the end get `drain_seconds`."""
-    return uvicorn.Config(
-        app,
-        http=TimeoutProtocol,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=int(drain_seconds),
-    )
 
 
 class _Server(uvicorn.Server):

@@ -50,7 +50,7 @@ async def _serve(options: argparse.Namespace, listener: socket.socket) -> None:
     from starlette.applications import Starlette
     from starlette.routing import Route
 
-    from fleetwright_a2a.http.timeouts import TimeoutProtocol
+    from fleetwright_a2a.http.server_config import http_config
     from fleetwright_agent.commands.bridge.relay import Relay
 
     manager = StreamableHTTPSessionManager(
@@ -67,16 +67,7 @@ async def _serve(options: argparse.Namespace, listener: socket.socket) -> None:
             await manager.handle_request(scope, receive, send)  # type: ignore[arg-type]
 
     app = Starlette(routes=[Route(options.path, McpEndpoint())], lifespan=life)
-    settings = uvicorn.Config(
-        app,
-        http=TimeoutProtocol,
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=_CLOSING_SECONDS,
-    )
-    server = uvicorn.Server(settings)
+    server = uvicorn.Server(http_config(app, drain_seconds=_CLOSING_SECONDS, lifespan="on"))
 
     def leave() -> None:
         server.should_exit = True
