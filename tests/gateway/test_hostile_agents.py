@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from aiohttp import web
 from starlette.types import Message
 from tests.support.gateway.calls import CALLEE, MESSAGE, caller_token
 from tests.support.gateway.raw_agent import serving_agent, stay_connected
-from tests.support.gateway.served_gateway import CARD, Client
+from tests.support.gateway.served_gateway import CARD, Client, running
 from tests.support.waiting import within
 
 from fleetwright_api import names
@@ -92,3 +94,135 @@ async def test_proxy_never_repeats_a_request_whose_connection_was_lost(api, clie
     async with client.request(verb, f"{CALLEE}/tasks/x", token=caller_token(api), **body) as answer:
         assert (answer.status, answer.headers["Fleetwright-Failure"]) == (502, "lost")
     assert [each.method for each in upstream.received] == [verb]
+
+
+OK = b"HTTP/1.1 200 OK\r\n"
+END = b"Content-Length: 2\r\n\r\n{}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted"),
+    [
+        pytest.param(b"HTTP/1.1 999 Odd\r\n" + END, (502, "protocol"), id="the status 999"),
+        pytest.param(b"HTTP/1.1 600 Odd\r\n" + END, (502, "protocol"), id="the status 600"),
+        pytest.param(b"HTTP/1.1 599 Odd\r\n" + END, (599, None), id="the status 599"),
+        pytest.param(b"HTTP/1.1 000 Odd\r\n" + END, (502, "protocol"), id="the status 0"),
+        pytest.param(b"HTTP/1.1 99 Odd\r\n" + END, (502, "protocol"), id="a status of two digits"),
+        pytest.param(b"HTTP/1.1 1000 Odd\r\n" + END, (502, "protocol"), id="a status of four digits"),
+        pytest.param(b"HTTP/1.1 abc Odd\r\n" + END, (502, "protocol"), id="a status of letters"),
+        pytest.param(b"HTTP/1.1 101 Switching Protocols\r\n\r\n", (502, "protocol"), id="another protocol"),
+        pytest.param(OK + b"X-Large: " + b"y" * 20_000 + b"\r\n" + END, (502, "protocol"), id="a header of 20 KB"),
+        pytest.param(OK + b"y" * 20_000 + b": x\r\n" + END, (502, "protocol"), id="a name of 20 KB"),
+        pytest.param(OK + b"X-Many: y\r\n" * 40_000 + END, (502, "protocol"), id="forty thousand headers"),
+        pytest.param(b"HTTP/1.1 200 " + b"y" * 20_000 + b"\r\n" + END, (502, "protocol"), id="a reason of 20 KB"),
+        pytest.param(b"\x00\x01garbage\r\n\r\n", (502, "protocol"), id="garbage"),
+        pytest.param(b"SSH-2.0-OpenSSH_9.2\r\n", (502, "protocol"), id="the greeting of another protocol"),
+        pytest.param(b'{"jsonrpc": "2.0"}', (502, "protocol"), id="JSON without a head"),
+        pytest.param(b"HTTP/2.0 200 OK\r\n" + END, (502, "protocol"), id="HTTP/2.0"),
+        pytest.param(OK + b"no colon\r\n" + END, (502, "protocol"), id="a header without a colon"),
+        pytest.param(OK + b"ETag: a\x00b\r\n" + END, (502, "protocol"), id="a zero byte in a header"),
+        pytest.param(OK + b"ETag: a\x01b\r\n" + END, (502, "protocol"), id="a control character in a header"),
+        pytest.param(OK + b"A2A-Extensions: a\x7fb\r\n" + END, (502, "protocol"), id="a DEL in a header"),
+        pytest.param(OK + b"ETag: \xff\r\n" + END, (200, None), id="a byte above 127 in a header"),
+        pytest.param(OK + b"Content-Length: x\r\n\r\n{}", (502, "protocol"), id="a length of letters"),
+        pytest.param(OK + b"Content-Length: 2\r\n" + END, (502, "protocol"), id="two lengths"),
+        pytest.param(OK + b"Transfer-Encoding: chunked\r\n" + END, (502, "protocol"), id="chunks and a length"),
+        pytest.param(b"HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\n", (204, None), id="no content"),
+        pytest.param(b"HTTP/1.1 204 No Content\r\n" + END, (502, "protocol"), id="no content, and then content"),
+        pytest.param(b"HTTP/1.1 304 Not Modified\r\nContent-Length: 2\r\n\r\n", (304, None), id="not modified"),
+        pytest.param(b"HTTP/1.0 200 OK\r\n\r\n{}", (200, None), id="HTTP/1.0 without a length"),
+        pytest.param(b"", (502, "lost"), id="nothing"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-", (502, "lost"), id="half a head"),
+    ],
+)
+async def test_answer_that_is_not_http_is_a_protocol_failure(api, client, settings, caplog, answer, wanted):
+    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"}}")
+        writer.write(answer)
+        writer.close()
+
+    async with serving_agent(reply) as request:
+        port = int(request.url.removesuffix("/a2a").rpartition(":")[2])
+        async with running(api, replace(settings, agent_port=port)) as gateway, within("the gateway answers"):
+            path, token = f"{CALLEE}/a2a", caller_token(api)
+            async with gateway.request("POST", path, token=token, data=DUMPED, headers=JSON) as response:
+                await response.read()
+                assert (response.status, response.headers.get("Fleetwright-Failure")) == wanted
+    assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+DUMPED = json.dumps({**MESSAGE, "params": {"message": {}}})
+JSON = {"Content-Type": "application/json"}
+
+
+async def test_headers_of_an_agent_pass_only_if_they_concern_its_answer(api, client, upstream):
+    passed = {
+        "A2A-Extensions": "https://example.com/extension",
+        "A2A-Version": "1.0",
+        "Allow": "GET, POST",
+        "Cache-Control": "no-store",
+        "Content-Disposition": "attachment",
+        "Content-Language": "en",
+        "ETag": '"1"',
+        "Expires": "0",
+        "Last-Modified": "Sat, 28 Nov 2026 13:00:00 GMT",
+        "Retry-After": "5",
+        "X-A2A-Extensions": "https://example.com/extension",
+        "X-Accel-Buffering": "no",
+        "X-Content-Type-Options": "nosniff",
+    }
+    dropped = {
+        "Accept-CH": "Sec-CH-UA",
+        "Access-Control-Allow-Credentials": "true",
+        "Access-Control-Allow-Origin": "*",
+        "Access-Control-Expose-Headers": "X-A",
+        "Alt-Svc": 'h3=":443"',
+        "Clear-Site-Data": '"*"',
+        "Content-Location": "/x",
+        "Content-Security-Policy": "default-src *",
+        "Critical-CH": "Sec-CH-UA",
+        "Cross-Origin-Resource-Policy": "cross-origin",
+        "DPoP-Nonce": "x",
+        "Expect-CT": "max-age=1",
+        "Fleetwright-Agent-Uid": "x",
+        "Fleetwright-Failure": "unreachable",
+        "Fleetwright-Not-Accepted": "true",
+        "Link": "</x>; rel=preload",
+        "Location": "/x",
+        "NEL": "{}",
+        "Origin-Agent-Cluster": "?1",
+        "Public-Key-Pins": "x",
+        "Refresh": "0; url=/x",
+        "Report-To": "{}",
+        "Reporting-Endpoints": 'x="/x"',
+        "Server": "agent",
+        "Service-Worker-Allowed": "/",
+        "Set-Cookie": "a=b",
+        "SourceMap": "/x",
+        "Strict-Transport-Security": "max-age=1",
+        "Timing-Allow-Origin": "*",
+        "Via": "1.1 agent",
+        "WWW-Authenticate": "Basic",
+        "X-Frame-Options": "DENY",
+        "X-RateLimit-Remaining": "999999",
+        "X-Unknown": "x",
+    }
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({}, headers={**passed, **dropped, "Vary": "Accept"})
+
+    upstream.answer = answer
+    async with client.request("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) as response:
+        given = response.headers
+        assert {name: given.get(name) for name in passed} == passed
+        assert {name: given[name] for name in dropped if given.get(name) == dropped[name]} == {}
+        assert given["Vary"] == "Accept, Origin"
+        assert {name.lower() for name in given} - {name.lower() for name in passed} == {
+            "content-length",
+            "content-type",
+            "date",
+            "vary",
+            "x-ratelimit-limit",
+            "x-ratelimit-remaining",
+            "x-ratelimit-reset",
+        }

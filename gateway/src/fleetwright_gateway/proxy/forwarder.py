@@ -18,16 +18,19 @@ from starlette.types import Message, Receive, Send
 from yarl import URL
 
 from fleetwright_a2a.errors import NOT_ACCEPTED
-from fleetwright_gateway.proxy.headers import to_caller
+from fleetwright_gateway.proxy.headers import are_valid, to_caller
 
 MAX_RESPONSE: Final = 10 * 1024 * 1024
 REFUSED: Final = "refused"
 """The reason of a `ProxyError` if the agent does not accept the token of the request."""
 UNREACHABLE: Final = "unreachable"
 """The reason of a `ProxyError` if no connection to the pod was made, so that the agent received nothing."""
+PROTOCOL: Final = "protocol"
+"""The reason of a `ProxyError` if the answer of the agent is not a final response of HTTP/1.1 (RFC 9110 §15)."""
 SIZE: Final = "size"
 """The reason of a `ProxyError` if the answer of the agent is too large."""
 _UNAVAILABLE: Final = 503
+_LAST_STATUS: Final = 599
 _EVENT_STREAM: Final = "text/event-stream"
 _OWN_HEADERS: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 _READ_BYTES: Final = 16 * 1024
@@ -98,7 +101,7 @@ class Forwarder:
         """
         answer = await self._open(request)
         try:
-            headers = [*to_caller(answer.raw_headers), *extra]
+            headers = [*to_caller(answer.status, answer.raw_headers), *extra]
             await send({"type": "http.response.start", "status": answer.status, "headers": headers})
             if is_event_stream(answer):
                 await _until_disconnect(self._pass_on(answer, send, limit=None), receive)
@@ -131,6 +134,8 @@ class Forwarder:
             raise ProxyError(502, UNREACHABLE, "The agent's pod cannot be reached.", retry_seconds=2) from None
         except TimeoutError:
             raise ProxyError(504, "timeout", _SLOW) from None
+        except aiohttp.ClientResponseError:
+            raise _protocol_error("with bytes that are not HTTP/1.1, or with a header above 8 KB") from None
         except (aiohttp.ClientError, OSError):
             sentence = "The connection to the agent was lost before it answered. It may have received the request."
             raise ProxyError(502, "lost", sentence) from None
@@ -145,9 +150,13 @@ class Forwarder:
         """Check the status and the stated size of a response. Raises: NotAccepted, ProxyError."""
         if may_repeat and answer.status == _UNAVAILABLE and NOT_ACCEPTED in answer.headers:
             raise NotAccepted
-        if answer.status < 200:
+        if not 200 <= answer.status <= _LAST_STATUS:
             # An agent may not turn the connection of the caller into another protocol.
-            raise ProxyError(502, "protocol", f"The agent answered with the status {answer.status}.")
+            raise _protocol_error(f"with the status {answer.status}")
+        if answer.version is None or answer.version.major != 1:
+            raise _protocol_error("in another version of HTTP than 1.1")
+        if not are_valid(answer.raw_headers):
+            raise _protocol_error("with a malformed header")
         if answer.status == 401:
             raise ProxyError(502, REFUSED, "The agent does not accept the token of the request. Try again later.")
         if not is_event_stream(answer) and (answer.content_length or 0) > self._max_response:
@@ -183,6 +192,10 @@ class Forwarder:
                 await send({"type": "http.response.body", "body": piece, "more_body": more})
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ResponseAborted(f"the agent's response ended early: {type(error).__name__}") from None
+
+
+def _protocol_error(answered: str) -> ProxyError:
+    return ProxyError(502, PROTOCOL, f"The agent answered {answered}. It may have received the request.")
 
 
 def client_session() -> aiohttp.ClientSession:

@@ -1,9 +1,11 @@
 """Which headers pass the proxy. Pure.
 
-Towards the agent only known headers pass, so that no header can claim an identity. Towards the caller everything passes
-except what concerns one connection only. The header `X-Timeout` is for the proxy itself.
+Towards the agent only known headers pass, so that no header can claim an identity. Towards the caller only headers pass
+that describe the answer. Others would speak for the whole origin of the gateway, such as `Set-Cookie`,
+`Clear-Site-Data` and `Access-Control-Allow-Origin`. The header `X-Timeout` is for the proxy itself.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -27,35 +29,31 @@ _TO_AGENT: Final = frozenset(
         "x-a2a-extensions",
     }
 )
-_OF_ONE_CONNECTION: Final = frozenset(
+_TO_CALLER: Final = frozenset(
     {
-        "connection",
-        "date",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "server",
-        "set-cookie",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "www-authenticate",
+        b"a2a-extensions",
+        b"a2a-version",
+        b"allow",
+        b"cache-control",
+        b"content-disposition",
+        b"content-encoding",
+        b"content-language",
+        b"content-length",
+        b"content-type",
+        b"etag",
+        b"expires",
+        b"last-modified",
+        b"retry-after",
+        b"vary",
+        b"x-a2a-extensions",
+        b"x-accel-buffering",
+        b"x-content-type-options",
     }
 )
-_POD_ADDRESSES: Final = frozenset({"content-location", "location"})
-"""The headers with addresses at the agent's pod, which no caller should use."""
-_OF_GATEWAY: Final = frozenset(
-    {
-        "fleetwright-cold-start",
-        "fleetwright-failure",
-        "x-ratelimit-limit",
-        "x-ratelimit-remaining",
-        "x-ratelimit-reset",
-    }
-)
-"""The headers that only the gateway itself sets."""
+_WITHOUT_CONTENT: Final = frozenset({204, 304})
+"""The statuses of responses that end with their headers (RFC 9110 §6.4.1). Their length, if any, is of no content."""
+_NAME: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _MOST_BYTES: Final = 32 * 1024
 
 
@@ -69,21 +67,17 @@ def to_agent(headers: RawHeaders) -> list[tuple[str, str]] | None:
     return passed if sum(len(name) + len(value) for name, value in passed) <= _MOST_BYTES else None
 
 
-def to_caller(headers: RawHeaders) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the headers of the agent's response that the caller gets."""
+def to_caller(status: int, headers: RawHeaders) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the headers of the agent's response that the caller gets. `status` is that of the response."""
     listed = [(name.lower(), value) for name, value in headers]
-    named = {
-        each.strip().lower()
-        for name, value in listed
-        if name == b"connection"
-        for each in value.decode("latin-1").split(",")
-    }
+    own = {each.strip().lower() for name, value in listed if name == b"connection" for each in value.split(b",")}
+    if status in _WITHOUT_CONTENT:
+        own.add(b"content-length")
     for name, value in listed:
-        text = name.decode("latin-1")
-        if (
-            text not in _OF_ONE_CONNECTION
-            and text not in _OF_GATEWAY
-            and text not in _POD_ADDRESSES
-            and text not in named
-        ):
+        if name in _TO_CALLER and name not in own:
             yield name, value
+
+
+def are_valid(headers: RawHeaders) -> bool:
+    """Return whether all names and values may be in a message (RFC 9110 §5.1, §5.5)."""
+    return all(_NAME.fullmatch(name) and not _CONTROL.search(value) for name, value in headers)
