@@ -1,11 +1,15 @@
 """HTTP+JSON through the server, in both versions that support it, under every supported path."""
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx
 import pytest
+from tests.support.waiting import within
+
+from fleetwright_agent.protocol.frames import Frame, TurnDone, TurnRequest
 
 Open = Callable[..., Any]
 V10 = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}}
@@ -83,6 +87,43 @@ async def test_rest_list_and_cancel_need_no_body(open_door: Open) -> None:
         assert listed["tasks"][0]["artifacts"][0]["parts"][0]["text"] == "You said: hello"
         cancelled = await http.post(f"/a2a/tasks/{task['id']}:cancel")
     assert (cancelled.status_code, cancelled.json()["error"]["details"][0]["reason"]) == (400, "TASK_NOT_CANCELABLE")
+
+
+async def stay(_: TurnRequest) -> AsyncIterator[Frame]:
+    """A turn that ends only when its task is cancelled."""
+    await asyncio.Event().wait()
+    yield TurnDone("It was never reached.")
+
+
+NO_BODY = (b"", b"null", b" null\r\n", b"{}", b" \n")
+"""The bodies of calls without params. a2a-go sends `null`."""
+
+
+@pytest.mark.parametrize(("prefix", "version"), [("/a2a", "1.0"), ("", "1.0"), ("/v1", "0.3"), ("/a2a/v1", None)])
+async def test_rest_cancel_and_subscribe_accept_an_empty_body(
+    open_door: Open, raw: Any, prefix: str, version: Any
+) -> None:
+    door = await open_door(stay)
+    statuses = {}
+    async with raw(door) as caller:
+        for body in NO_BODY:
+            task = await door.say("hang", now=True)
+            for operation in ("subscribe", "cancel"):
+                request = caller.http.stream(
+                    "POST", f"{prefix}/tasks/{task['id']}:{operation}", content=body, headers=versioned(version)
+                )
+                async with within(f"{operation} is answered"), request as response:
+                    statuses[body, operation] = response.status_code
+    assert set(statuses.values()) == {200}, statuses
+
+
+@pytest.mark.parametrize("path", ["/a2a/message:send", "/a2a/message:stream", "/a2a/tasks/x/pushNotificationConfigs"])
+@pytest.mark.parametrize("body", [b"null", b"[]", b'"x"', b"0", b"false"])
+async def test_rest_operations_with_params_refuse_a_body_without_them(open_door: Open, path: str, body: bytes) -> None:
+    door = await open_door()
+    async with door.http() as http:
+        response = await http.post(path, content=body)
+    assert (response.status_code, response.json()["error"]["message"]) == (400, "The body must be a JSON object")
 
 
 CALLS = [("GET", "/a2a/tasks", 200), ("DELETE", "/a2a/tasks/x/pushNotificationConfigs/y", 400)]

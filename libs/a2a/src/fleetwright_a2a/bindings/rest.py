@@ -41,6 +41,8 @@ _PATHS: Final[tuple[tuple[str, str, Operation, _Names], ...]] = (
     ("GET", "/extendedAgentCard", Operation.EXTENDED_CARD, {}),
     ("GET", "/card", Operation.EXTENDED_CARD, {}),
 )
+_WITHOUT_PARAMS: Final = frozenset({Operation.CANCEL, Operation.SUBSCRIBE})
+"""The operations of POST whose path has all that they need. Their clients may encode an absent body as `null`."""
 _PREFIXES: Final = (RPC_PATH, f"{RPC_PATH}/v1", "", "/v1")
 _TRUTHS: Final = {"true": True, "false": False}
 
@@ -90,9 +92,11 @@ class RestEndpoint:
         # Only POST bodies have limits on size and time. Bodies of other verbs have no meaning and are not read.
         body = await request.body() if request.method == "POST" else b""
         try:
-            given = parse(body) if body else {}
+            given = parse(body) if body.strip() else {}
         except JSONParseError as error:
             raise InvalidRequestError(error.message) from None
+        if given is None and self._operation in _WITHOUT_PARAMS:
+            given = {}
         if not isinstance(given, dict):
             raise InvalidRequestError("The body must be a JSON object")
         named = {ours: request.path_params[place] for place, ours in self._names.items()}
