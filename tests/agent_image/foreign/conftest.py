@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.support.machine import is_in_ci
 from tests.support.waiting import is_listening, wait_until
 
 NPM = Path(__file__).with_name("npm")
+MAVEN = Path(__file__).with_name("maven-a2a")
 
 
 @pytest.fixture(scope="session")
@@ -22,12 +24,18 @@ def python_servers(python_environment: Callable[[str], Path]) -> Path:
     return python_environment("mcp-servers")
 
 
+def _require_programs(*programs: str) -> None:
+    """Skip the test if a program is missing. In CI, fail it."""
+    for program in programs:
+        if shutil.which(program) is None:
+            if is_in_ci():
+                pytest.fail(f"{program} is missing, and with it what these tests need")
+            pytest.skip(f"{program} is not on this machine")
+
+
 def _from_npm(installed: Callable[..., Any], name: str, sources: Path) -> Path:
     """Return a folder with the sources and the packages that their lock names."""
-    if shutil.which("npm") is None:
-        if is_in_ci():
-            pytest.fail("npm is missing, and with it what these tests need")
-        pytest.skip("npm is not on this machine")
+    _require_programs("npm")
     with installed(name, sources / "package-lock.json") as (folder, there):
         # The lock does not cover our own programs, so each run copies them from the checkout.
         for file in sources.iterdir():
@@ -49,6 +57,26 @@ def everything(installed: Callable[..., Any]) -> list[str]:
 def javascript_clients(installed: Callable[..., Any]) -> Path:
     """The folder with the programs that use `@a2a-js/sdk`."""
     return _from_npm(installed, "npm-a2a-clients", NPM.with_name("npm-a2a"))
+
+
+@pytest.fixture(scope="session")
+def java_client(installed: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command of the program that uses the Java SDK of A2A, without its arguments."""
+    _require_programs("mvn", "java", "javac")
+    sums = MAVEN / "SHA256SUMS"
+    with installed("maven-a2a-client", sums) as (folder, there):
+        libraries = folder / "lib"
+        if not there:
+            options = [f"-DoutputDirectory={libraries}", "-DincludeScope=runtime"]
+            command = ["mvn", "-q", "-B", "--strict-checksums", "-f", str(MAVEN / "pom.xml"), *options]
+            subprocess.run([*command, "dependency:copy-dependencies"], check=True, stdout=sys.stderr)
+            # Maven has no lock file with the digests of what it downloads.
+            subprocess.run(["sha256sum", "--check", "--quiet", "--strict", sums], cwd=libraries, check=True)
+        names = [line.split()[1] for line in sums.read_text().splitlines()]
+    path = ":".join(str(libraries / name) for name in names)
+    classes = tmp_path_factory.mktemp("classes")
+    subprocess.run(["javac", "-cp", path, "-d", classes, MAVEN / "A2aClient.java"], check=True)
+    return ["java", "-cp", f"{path}:{classes}", "A2aClient"]
 
 
 @pytest.fixture

@@ -58,6 +58,11 @@ BY_ADK = {
     "failed": ["It failed as it was told to."],
     "unknown": ["A2A request failed: HTTP Error 401: Client error '401 Unauthorized'"],
 }
+BY_JAVA = {
+    "JSONRPC": BEFORE_1_0 | {"unknown": "TaskNotFoundError", "ended": "TaskNotCancelableError"},
+    "HTTP+JSON": {key: value for key, value in BEFORE_1_0.items() if key != "asked"}
+    | {"unknown": "A2AClientException", "ended": "A2AClientException"},
+}
 GUIDE = ROOT / "docs/guides/clients-and-dialects.md"
 SHOWN_BY = {
     "send": "sent",
@@ -82,6 +87,11 @@ def locked_by_npm(package):
     return lock["packages"][f"node_modules/{package}"]["version"]
 
 
+def locked_by_maven(package):
+    sums = Path(__file__).with_name("maven-a2a").joinpath("SHA256SUMS").read_text()
+    return re.search(rf"  {package}-([\d.]+)\.Final\.jar$", sums, re.MULTILINE)[1]
+
+
 def clients():
     """Return the results of each client by its row in the guide's table."""
     refused = {"unknown": ...}
@@ -90,6 +100,7 @@ def clients():
         f"`@a2a-js/sdk` {locked_by_npm('@a2a-js/sdk')}": SINCE_1_0 | refused,
         f"`a2a-sdk` {locked('a2a-0.3-client', 'a2a-sdk')} (Python)": BEFORE_1_0 | refused,
         f"`@a2a-js/sdk` {locked_by_npm('a2a-js-sdk-0.3')}": BEFORE_1_0 | refused,
+        f"`a2a-java-sdk` {locked_by_maven('a2a-java-sdk-client')}": BY_JAVA["JSONRPC"],
         f"`google-adk` {locked('adk-client', 'google-adk')}, `RemoteA2aAgent`": BY_ADK,
         "0.1, written by hand": BEFORE_1_0 | refused,
     }
@@ -329,6 +340,17 @@ def test_javascript_sdk_0_3_works_over_every_binding(agent, receiver, javascript
     # The SDK resolves the path of the card relative to the address. Without a slash it would drop the last segment.
     seen = told("node", javascript_clients / "a2a_0_3.mjs", f"{agent.url}/", agent.token, binding, receiver.hook(hook))
     assert seen == BEFORE_1_0 | errors
+    token, pushed = receiver.ended(hook)
+    assert (token, pushed["kind"], pushed["status"]["state"]) == ("sesame", "task", "completed")
+
+
+@pytest.mark.exhaustive
+@BINDINGS
+def test_java_sdk_0_3_works_over_every_binding(agent, receiver, java_client, binding):
+    """The SDK's HTTP client asks to upgrade to HTTP/2 in every request of a new connection."""
+    hook = f"java-0.3-{binding}-{agent.name}"
+    seen = told(*java_client, agent.url, agent.token, binding, receiver.hook(hook))
+    assert seen == BY_JAVA[binding]
     token, pushed = receiver.ended(hook)
     assert (token, pushed["kind"], pushed["status"]["state"]) == ("sesame", "task", "completed")
 
