@@ -12,8 +12,10 @@ from typing import Final
 Headers = Sequence[tuple[bytes, bytes]]
 """The headers of a request, with their names in lower case."""
 
-_HOST: Final = re.compile(rb"(\[[0-9A-Za-z:.%]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]+)(:[0-9]{0,5})?")
-_ABSOLUTE: Final = re.compile(rb"https?://([^/?@]+)([/?].*)?", re.IGNORECASE | re.DOTALL)
+_HOST: Final = re.compile(rb"(\[[0-9A-Za-z:.%]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]+)(:[0-9]{0,5})?[ \t]*")
+"""A host with an optional port. The parser has removed the spaces before it."""
+_PATH: Final = re.compile(rb"/[^#]*+\Z")
+_ABSOLUTE: Final = re.compile(rb"https?://([^/?@#\s]+)([/?][^#]*)?", re.IGNORECASE | re.DOTALL)
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
 
 
@@ -51,13 +53,13 @@ def check_head(method: bytes, version: str, target: bytes, headers: Headers) -> 
         return UNSUPPORTED_VERSION
     if method == b"CONNECT":
         return _NO_TUNNEL
-    if not _is_target(method, target):
+    if not _PATH.match(target) and not _is_other_target(method, target):
         return _BAD_TARGET
     hosts = 0
     for name, value in headers:
         if name == b"host":
             hosts += 1
-            if not _HOST.fullmatch(value.strip()):
+            if not _HOST.fullmatch(value):
                 return _BAD_HOST
         elif name == b"transfer-encoding":
             if version == "1.0":
@@ -69,11 +71,7 @@ def check_head(method: bytes, version: str, target: bytes, headers: Headers) -> 
     return None if hosts or version == "1.0" else _NO_HOST
 
 
-def _is_target(method: bytes, target: bytes) -> bool:
-    if b"#" in target:
-        return False
-    if target.startswith(b"/"):
-        return True
+def _is_other_target(method: bytes, target: bytes) -> bool:
     return method == b"OPTIONS" if target == b"*" else split_absolute(target) is not None
 
 

@@ -54,7 +54,7 @@ class StrictProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._is_upgrade = False
-        """True after a head with a request to upgrade, until its body is parsed."""
+        """True after a head with a request to upgrade, whose body the parser skips, until the head is parsed again."""
         self._is_in_body = False
         self._refusal: bytes | None = None
         """The last response of the connection, until it is sent."""
@@ -90,10 +90,6 @@ class StrictProtocol(HttpToolsProtocol):
         self._is_in_body = True
         # The application keeps the list with the headers. Trailers must not become headers (RFC 9110 §6.5.1).
         self.headers = []
-
-    def on_body(self, body: bytes) -> None:
-        if not self._is_upgrade:
-            super().on_body(body)
 
     def on_message_complete(self) -> None:
         if not self._is_upgrade:
