@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Send
 from yarl import URL
 
 from fleetwright_a2a.errors import NOT_ACCEPTED
-from fleetwright_gateway.proxy.headers import are_valid, to_caller
+from fleetwright_gateway.proxy.headers import are_valid_headers, to_caller
 
 MAX_RESPONSE: Final = 10 * 1024 * 1024
 REFUSED: Final = "refused"
@@ -155,7 +155,7 @@ class Forwarder:
             raise _protocol_error(f"with the status {answer.status}")
         if answer.version is None or answer.version.major != 1:
             raise _protocol_error("in another version of HTTP than 1.1")
-        if not are_valid(answer.raw_headers):
+        if not are_valid_headers(answer.raw_headers):
             raise _protocol_error("with a malformed header")
         if answer.status == 401:
             raise ProxyError(502, REFUSED, "The agent does not accept the token of the request. Try again later.")

@@ -78,6 +78,6 @@ def to_caller(status: int, headers: RawHeaders) -> Iterator[tuple[bytes, bytes]]
             yield name, value
 
 
-def are_valid(headers: RawHeaders) -> bool:
+def are_valid_headers(headers: RawHeaders) -> bool:
     """Return whether all names and values may be in a message (RFC 9110 §5.1, §5.5)."""
     return all(_NAME.fullmatch(name) and not _CONTROL.search(value) for name, value in headers)

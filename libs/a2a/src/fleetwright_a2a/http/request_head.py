@@ -87,7 +87,7 @@ def split_absolute(target: bytes) -> tuple[bytes, bytes] | None:
     return found[1], path if path.startswith(b"/") else b"/" + path
 
 
-def head_without_upgrade(method: bytes, version: str, target: bytes, headers: Headers) -> bytes:
+def build_head_without_upgrade(method: bytes, version: str, target: bytes, headers: Headers) -> bytes:
     """Return the head of a request without its Upgrade header, which a server may ignore (RFC 9110 §7.8)."""
     lines = [b"%s %s HTTP/%s" % (method, target, version.encode("ascii"))]
     lines += [b"%s: %s" % (name, value) for name, value in headers if name != b"upgrade"]

@@ -17,8 +17,8 @@ from fleetwright_a2a.http.request_head import (
     MALFORMED,
     UNSUPPORTED_VERSION,
     HeadRefusal,
+    build_head_without_upgrade,
     check_head,
-    head_without_upgrade,
     split_absolute,
 )
 from fleetwright_a2a.http.write_coalescing import CoalescingTransport
@@ -138,7 +138,7 @@ class StrictProtocol(HttpToolsProtocol):
             try:
                 self.parser.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
-                data = self._begin_again() + data[upgrade.args[0] :]
+                data = self._restart_parser() + data[upgrade.args[0] :]
             except httptools.HttpParserError as error:
                 if not self._is_refused:
                     self._refuse(UNSUPPORTED_VERSION if str(error) in _VERSION_ERRORS else MALFORMED)
@@ -146,13 +146,13 @@ class StrictProtocol(HttpToolsProtocol):
             else:
                 return
 
-    def _begin_again(self) -> bytes:
+    def _restart_parser(self) -> bytes:
         """Replace the parser, which would skip the body, and return the head of the request for the new one."""
         self._is_upgrade = False
         method, version = self.parser.get_method(), self.parser.get_http_version()
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        return head_without_upgrade(method, version, self.url, self.headers)
+        return build_head_without_upgrade(method, version, self.url, self.headers)
 
     def _use_absolute_target(self) -> None:
         if (found := split_absolute(self.url)) is not None:
@@ -162,7 +162,7 @@ class StrictProtocol(HttpToolsProtocol):
     def _refuse(self, refusal: HeadRefusal) -> None:
         """Answer the request that is being parsed, after the answers to the requests before it, and read no further."""
         self._is_refused = True
-        self._refusal = _response(refusal, has_body=self.parser.get_method() != b"HEAD")
+        self._refusal = _build_response(refusal, has_body=self.parser.get_method() != b"HEAD")
         if self._is_in_body:
             self._drop_cycle()
         if self._is_answering():
@@ -208,7 +208,7 @@ class StrictProtocol(HttpToolsProtocol):
             self.transport.close()
 
 
-def _response(refusal: HeadRefusal, *, has_body: bool) -> bytes:
+def _build_response(refusal: HeadRefusal, *, has_body: bool) -> bytes:
     body = refusal.sentence.encode("ascii")
     head = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
     return STATUS_LINE[refusal.status] + head + (body if has_body else b"")

@@ -114,7 +114,7 @@ class TimeoutProtocol(StrictProtocol):
         if self._whole is not None:
             self._check_body()
         elif self._deadline is not None and self._received - self._head_slice[1] > MAX_HEADER:
-            self._refuse(self._size_refusal())
+            self._refuse(self._choose_size_refusal())
 
     def _check_body(self) -> None:
         """Close the connection if the rest of a request exceeds a limit."""
@@ -127,10 +127,10 @@ class TimeoutProtocol(StrictProtocol):
         if self._received - self._head_slice[0] > MAX_HEADER:
             size = len(self.url) + sum(len(name) + len(value) + _LINE_BYTES for name, value in self.headers)
             if size > MAX_HEADER:
-                return self._size_refusal()
+                return self._choose_size_refusal()
         return super()._check_head()
 
-    def _size_refusal(self) -> HeadRefusal:
+    def _choose_size_refusal(self) -> HeadRefusal:
         return TARGET_TOO_LONG if len(self.url) > MAX_HEADER else HEAD_TOO_LARGE
 
     def _refuse(self, refusal: HeadRefusal) -> None:
