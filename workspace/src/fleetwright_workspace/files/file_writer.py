@@ -52,7 +52,7 @@ class FileWriter:
         self, location: Location, content: str, *, expected: ExpectedState | None, turn: str, dry_run: bool
     ) -> dict[str, object]:
         """Replace the whole content. A file with CRLF or a byte order mark keeps them if the content has none."""
-        refuse_git(self._root, location)
+        self._refuse_trusted(location)
         with self._lock(location):
             before = load_if_exists(self._root, location)
             data = _content_bytes(content, before)
@@ -84,7 +84,7 @@ class FileWriter:
 
     def edit(self, location: Location, request: EditRequest, *, turn: str, dry_run: bool) -> dict[str, object]:
         """Replace text that occurs exactly `count` times."""
-        refuse_git(self._root, location)
+        self._refuse_trusted(location)
         old, new = normalised(request.old), normalised(request.new)
         if not old:
             raise CallError("bad_request", "old is empty; copy the text to replace, or write the whole file")
@@ -120,6 +120,8 @@ class FileWriter:
         """Restore what the file was before the first change. Return the reason if it is not possible."""
         with self._lock(location):
             try:
+                # The file may have become one of a repository since the change.
+                self._refuse_trusted(location)
                 current = load_if_exists(self._root, location)
             except CallError as error:
                 return str(error)
@@ -146,6 +148,15 @@ class FileWriter:
         change = RecordedChange(turn, location.path, former, mode, after)
         self._undo.record(change, None if before is None else before.data)
         return replace(self._root, location, data, before)
+
+    def _refuse_trusted(self, location: Location) -> None:
+        """Refuse a write to a file that programs outside the workspace read, such as git.
+
+        Raises:
+            CallError: The file is one of them.
+        """
+        self._root.refuse_trusted(location)
+        refuse_git(self._root, location)
 
     def _lock(self, location: Location) -> threading.Lock:
         return self._locks[hash(location.parts) % _LOCKS]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -40,8 +40,14 @@ class Location(NamedTuple):
 
 
 class WorkspaceRoot:
-    def __init__(self, folder: str) -> None:
-        """Args: `folder` exists for the whole life of this object."""
+    def __init__(self, folder: str, *, read_only: Collection[str] = (), hidden: Collection[str] = ()) -> None:
+        """Args:
+        folder: Exists for the whole life of this object.
+        read_only: Paths below the root that programs outside the workspace trust.
+        hidden: Paths below the root that may not be read either.
+        """
+        self._read_only = tuple(_parts(path) for path in read_only)
+        self._hidden = tuple(_parts(path) for path in hidden)
         self.given = os.path.abspath(folder)
         self.path = os.path.realpath(folder)
         self.descriptor = os.open(self.path, _FOLDER)
@@ -125,6 +131,15 @@ class WorkspaceRoot:
                 return None
             raise
 
+    def refuse_trusted(self, location: Location) -> None:
+        """Refuse a write to a file that programs outside the workspace trust.
+
+        Raises:
+            CallError: The file is one of them.
+        """
+        if any(location.parts[: len(path)] == path for path in (*self._read_only, *self._hidden)):
+            raise CallError("outside", f"{location.path} is read-only here: programs outside the workspace read it")
+
     def _below(self, path: str) -> str | None:
         """Return the path relative to the root; None if it is not below it."""
         for root in (self.path, self.given):
@@ -138,6 +153,8 @@ class WorkspaceRoot:
         return CallError("outside", f"{path[:200]!r} is outside the workspace; use a path below {self.given}")
 
     def _descend(self, parts: tuple[str, ...], location: Location, *, create: bool) -> int:
+        if any(location.parts[: len(path)] == path for path in self._hidden):
+            raise CallError("outside", f"{location.path} belongs to programs outside the workspace")
         descriptor = os.dup(self.descriptor)
         try:
             for part in parts:

@@ -35,6 +35,9 @@ _COMPARED = 100
 """Characters of a line that are compared. ripgrep shows only the first 500 bytes of a long line."""
 _BAD_PATTERN = 2
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_MODULE = "fleetwright_workspace.files.walk_search"
+_WALK = f"import sys; del sys.path[0]; import runpy; runpy.run_module({_MODULE!r}, run_name='__main__')"
+"""Python would import modules of the searched folder, which is the current folder of the process."""
 _SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -96,8 +99,7 @@ class FileSearch:
 
     def _command(self, pattern: str, include: str, limit: int) -> list[str]:
         if self._ripgrep is None:
-            walk = [sys.executable, "-m", "fleetwright_workspace.files.walk_search"]
-            return [*walk, pattern, include, str(limit + 1)]
+            return [sys.executable, "-c", _WALK, pattern, include, str(limit + 1)]
         words = [self._ripgrep, "--no-config", "--no-heading", "--with-filename", "--line-number", "--null", "--hidden"]
         words += ["--color=never", "--no-messages", "--max-filesize=1M", f"--max-count={limit + 1}"]
         words += [f"--max-columns={LONGEST_LINE}", "--max-columns-preview"]

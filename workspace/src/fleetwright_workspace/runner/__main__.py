@@ -8,6 +8,7 @@ import socket
 import sys
 
 from fleetwright_workspace.files.file_store import remove_leftovers
+from fleetwright_workspace.files.git_guard import RepositoryGuard
 from fleetwright_workspace.files.root import WorkspaceRoot
 from fleetwright_workspace.files.search import FileSearch, find_ripgrep
 from fleetwright_workspace.files.undo_store import UndoStore
@@ -15,31 +16,45 @@ from fleetwright_workspace.options import parse_options
 from fleetwright_workspace.runner.calls import FileCalls
 from fleetwright_workspace.runner.command_ids import CommandIds
 from fleetwright_workspace.runner.execution import Execution
+from fleetwright_workspace.runner.repository_check import RepositoryCheck
 from fleetwright_workspace.runner.server import RunnerServer
 from fleetwright_workspace.runner.tokens import AcceptedTokens
 
 _DRAIN_SECONDS = 3.0
+_PROTECTED = ("read-only", "hidden", "trusted")
 _REQUIRED = ("root", "state", "executor", "tokens", "listen")
 
 
 def main() -> None:
-    options = parse_options(sys.argv[1:], _REQUIRED, {"port-file": ""})
+    options = parse_options(sys.argv[1:], _REQUIRED, {"port-file": "", "guard": ""}, repeated=_PROTECTED)
     folder, state = options["root"][0], options["state"][0]
     if not os.path.isdir(folder):
         sys.exit(f"--root: {folder} is not a folder")
     os.umask(0o022)
     os.makedirs(state, mode=0o700, exist_ok=True)
-    root = WorkspaceRoot(folder)
+    root = WorkspaceRoot(folder, read_only=options["read-only"], hidden=options["hidden"])
     undo = UndoStore(os.path.join(state, "undo"))
     remove_leftovers(root, undo.last_paths())
     calls = FileCalls(root, undo, FileSearch(root, ripgrep=find_ripgrep()))
-    execution = Execution(root, options["executor"][0], CommandIds(os.path.join(state, "commands")))
+    check = _repository_check(root, options["trusted"], options["guard"][0])
+    execution = Execution(root, options["executor"][0], CommandIds(os.path.join(state, "commands")), check)
     with _listener(options["listen"][0]) as listener:
         if options["port-file"][0]:
             _write_port(options["port-file"][0], listener.getsockname()[1])
         server = RunnerServer(calls, execution, AcceptedTokens(options["tokens"][0]))
         signal.signal(signal.SIGTERM, lambda *_: _end(server))
         server.serve(listener)
+
+
+def _repository_check(root: WorkspaceRoot, trusted: list[str], marker: str) -> RepositoryCheck | None:
+    """Return the check of repositories that commands make; None if nothing outside the workspace runs git in it."""
+    if not marker:
+        return None
+    guard = RepositoryGuard(root, trusted)
+    if not os.path.exists(marker):
+        guard.keep_existing_links()
+    guard.disarm()
+    return RepositoryCheck(guard, marker)
 
 
 def _end(server: RunnerServer) -> None:

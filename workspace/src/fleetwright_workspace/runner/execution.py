@@ -5,6 +5,7 @@ Memory stays constant: the head of the output is passed on at once, and of the r
 
 from __future__ import annotations
 
+import contextlib
 import json
 import selectors
 import socket
@@ -27,6 +28,7 @@ from fleetwright_workspace.runner.command_ids import CommandIds
 from fleetwright_workspace.runner.fields import Fields
 from fleetwright_workspace.runner.http_message import HttpConnection
 from fleetwright_workspace.runner.output_window import OutputWindow
+from fleetwright_workspace.runner.repository_check import RepositoryCheck
 
 MOST_COMMANDS = 16
 LONGEST_TIMEOUT = 3600.0
@@ -39,14 +41,23 @@ _LONGEST_ID = 200
 _CONNECT_SECONDS = 2.0
 _SILENT_SECONDS = 4 * HEARTBEAT_SECONDS
 _OVERTIME_SECONDS = 5 * GRACE_SECONDS
+_END_SECONDS = 2 * GRACE_SECONDS
+_STRAY_SECONDS = 1.0
+"""The executor ends the processes of a command within this time, if the command has killed its keeper."""
+_MOST_NOTES = 20
+_DISARMED = "disabled, because git outside the workspace would run programs or follow links that it names"
 _CHUNK = 1 << 16
 
 
 class Execution:
-    def __init__(self, root: WorkspaceRoot, socket_path: str, ids: CommandIds) -> None:
+    def __init__(
+        self, root: WorkspaceRoot, socket_path: str, ids: CommandIds, check: RepositoryCheck | None = None
+    ) -> None:
+        """Args: `check` disarms repositories after each command; None if nothing outside runs git in the workspace."""
         self._root = root
         self._socket_path = socket_path
         self._ids = ids
+        self._check = check
         self._free = threading.BoundedSemaphore(MOST_COMMANDS)
 
     def is_available(self) -> bool:
@@ -69,14 +80,30 @@ class Execution:
             with self._connect() as executor:
                 if not self._ids.claim(command_id):
                     raise CallError("exists", "id: a command with this id was started before; it is not run again")
-                try:
-                    executor.sendall(request)
-                except OSError:
-                    raise CallError("executor_lost", "the executor ended when the command was sent") from None
-                client.begin_stream("application/x-ndjson")
-                _CommandStream(client, executor, time.monotonic() + timeout + _OVERTIME_SECONDS).copy()
+                self._run(client, executor, request, time.monotonic() + timeout + _OVERTIME_SECONDS)
         finally:
             self._free.release()
+
+    def _run(self, client: HttpConnection, executor: socket.socket, request: bytes, deadline: float) -> None:
+        if self._check is not None:
+            self._check.begin()
+        notes: list[str] = []
+        end: dict[str, object] | None = None
+        try:
+            try:
+                executor.sendall(request)
+            except OSError:
+                raise CallError("executor_lost", "the executor ended when the command was sent") from None
+            client.begin_stream("application/x-ndjson")
+            stream = _CommandStream(client, executor, deadline)
+            end = stream.receive()
+        finally:
+            if self._check is not None:
+                _await_end(executor)
+                if end is None:
+                    time.sleep(_STRAY_SECONDS)
+                notes = [f"{path}: {_DISARMED}\n" for path in self._check.finish()[:_MOST_NOTES]]
+        stream.finish(end, notes)
 
     def _request(self, fields: Fields) -> tuple[str, float, bytes]:
         command_id = fields.text("id", longest=_LONGEST_ID)
@@ -121,17 +148,26 @@ class _CommandStream:
             STDERR: OutputWindow(STDERR_CHARACTERS // 2, STDERR_CHARACTERS // 2),
         }
 
-    def copy(self) -> None:
-        """Copy until the end of the command.
+    def receive(self) -> dict[str, object] | None:
+        """Copy until the end of the command. Return what the executor says about it; None if the executor is lost.
 
         Raises:
             OSError: The client is gone. The executor ends the command when its connection closes.
         """
         try:
-            end = self._receive()
+            return self._receive()
         except FrameError:
-            end = None
+            return None
+
+    def finish(self, end: dict[str, object] | None, notes: list[str]) -> None:
+        """Send the rest of the output, the notes, and the end of the command.
+
+        Raises:
+            OSError: The client is gone.
+        """
         self._send_tails()
+        if notes:
+            self._send({"stream": "stderr", "text": "".join(notes)})
         if end is None:
             self._send({"lost": True})
         else:
@@ -195,6 +231,16 @@ class _CommandStream:
 
     def _send(self, line: dict[str, object]) -> None:
         self._client.send_chunk(json.dumps(line, ensure_ascii=False).encode(errors="replace") + b"\n")
+
+
+def _await_end(executor: socket.socket) -> None:
+    """Wait until the executor has ended the processes of the command, and closes the connection."""
+    with contextlib.suppress(OSError):
+        executor.shutdown(socket.SHUT_WR)
+        executor.settimeout(_END_SECONDS)
+        deadline = time.monotonic() + _END_SECONDS
+        while executor.recv(_CHUNK) and time.monotonic() < deadline:
+            pass
 
 
 def parse_end(content: bytes) -> dict[str, object] | None:
