@@ -188,7 +188,7 @@ def test_unchanged_folders_are_not_listed_again(tmp_path: Path) -> None:
     for folder in (root, root / "a"):
         os.utime(folder, ns=(0, 0))
     assert guard.disarm() == []
-    before = os.stat(root / "a").st_mtime_ns
+    before = (root / "a").stat().st_mtime_ns
     _add_repository(root / "a")
     os.utime(root / "a", ns=(before, before))
     assert guard.disarm() == ["a/sub/.git/config"]

@@ -132,3 +132,10 @@ def test_parse_matches_survives_odd_names() -> None:
 
 def test_ripgrep_is_found_on_the_path() -> None:
     assert find_ripgrep() == shutil.which("rg")
+
+
+def test_search_imports_nothing_from_the_searched_folder(search: Search, tmp_path: Path) -> None:
+    for name in ("fnmatch.py", "fleetwright_workspace.py", "runpy.py", "sitecustomize.py"):
+        (tmp_path / name).write_text(f"open({str(tmp_path / 'RAN')!r}, 'w')\n")
+    assert search("needle one")["matches"]
+    assert not (tmp_path / "RAN").exists()

@@ -113,16 +113,19 @@ def dev(
     Every agent is a process of the real runtime. An offline model answers unless OPENAI_API_KEY is set. OPENAI_BASE_URL
     and OPENAI_MODEL then select the provider and the model.
     """
-    from fleetwright_cli.dev.command import Options, run
-    from fleetwright_cli.dev.workspace.folders import parse_folders
+    from fleetwright_cli.dev.workspace.folders import parse_folders, remove_import_folders
 
     try:
         chosen = parse_folders(workspaces)
+        remove_import_folders(chosen.values(), os.environ, Path.cwd())
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--workspace") from None
+    # After the removal, because these imports are many.
+    from fleetwright_cli.dev.command import Options, run
+
     options = Options(
         folder=folder,
-        state=(state or default_state(folder, os.environ)).resolve(),
+        state=(state or default_state(folder, os.environ)).absolute(),
         catalog=catalog,
         conversation=conversation,
         keep=keep,

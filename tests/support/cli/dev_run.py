@@ -92,20 +92,24 @@ def run_dev(
     log: Path,
     environment: Mapping[str, str],
     as_command: bool = False,
+    current: Path | None = None,
 ) -> Iterator[DevRun]:
     """Run `fleetwright dev` on a folder until the end of the block, where it must end without a fault.
 
-    The run is a fork. With `as_command` it starts as the user's does.
+    The run is a fork. With `as_command` it starts as the user's does. `current` is its current folder.
     """
     words = ["dev", "-f", str(folder), "--state", str(state), *options]
     with log.open("w") as output:
         process: subprocess.Popen[bytes] | ForkedProgram
         if as_command:
-            command = [sys.executable, "-m", MODULE, *words]
-            process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=dict(environment))
+            command = [str(Path(sys.executable).parent / "fleetwright"), *words]
+            variables = dict(environment)
+            process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=variables, cwd=current)
         else:
             descriptor = output.fileno()
-            process = start_module(MODULE, *words, environment=environment, stdout=descriptor, stderr=descriptor)
+            process = start_module(
+                MODULE, *words, environment=environment, stdout=descriptor, stderr=descriptor, folder=current
+            )
     run = DevRun(folder, state, log, process, environment)
     try:
         run.wait_for_output("The fleet keeps running")

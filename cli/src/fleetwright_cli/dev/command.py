@@ -7,8 +7,8 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 
@@ -26,7 +26,15 @@ from fleetwright_cli.dev.gateway.local_team import token_file
 from fleetwright_cli.dev.manifests import InvalidFleet
 from fleetwright_cli.dev.processes import Processes, ProcessFailed, free_port
 from fleetwright_cli.dev.provider import SubstituteProvider, provider_from
-from fleetwright_cli.dev.workspace.local_workspaces import LocalWorkspaces, find_bwrap
+from fleetwright_cli.dev.workspace.local_workspaces import LocalWorkspaces, RunFiles, find_bwrap
+from fleetwright_cli.dev.workspace.places import (
+    find_program,
+    is_below,
+    require_outside_home,
+    resolve_place,
+    trusted_environment,
+)
+from fleetwright_cli.terminal.transport.dev_fleet import state_home
 
 _MODEL = "offline-model"
 _INTERRUPTED = 130
@@ -53,8 +61,19 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
     unfinished = options.conversation is not None
     signal.signal(signal.SIGTERM, _interrupt)
     try:
+        untrusted = (*options.workspaces.values(), options.state.resolve() / "agents")
+        require_outside_home(options.workspaces, environ)
+        options = replace(
+            options,
+            folder=resolve_place(options.folder, untrusted, "-f"),
+            state=resolve_place(options.state, untrusted, "--state"),
+        )
+        inherited = trusted_environment(environ, untrusted, Path.cwd())
+        run_files = _run_files(options, environ, inherited)
+        is_live = not any(is_below(path, untrusted) for path in run_files.manifests)
         _private(options.state)
-        with _alone(options.state), Processes(options.state / "logs") as processes:
+        running = Processes(options.state / "logs", environ=inherited, folder=options.state / "run")
+        with _alone(options.state), ExitStack() as ended, running as processes:
             provider = _provider(environ, processes, say)
             workspaces = LocalWorkspaces(
                 options.state,
@@ -62,8 +81,10 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
                 say,
                 folders=options.workspaces,
                 unsafe=options.unsafe_workspace,
-                find_sandbox=find_bwrap,
+                find_sandbox=lambda: find_bwrap(inherited, untrusted),
+                run_files=run_files,
             )
+            ended.callback(workspaces.disarm_repositories)
             fleet = FleetRun(
                 options.folder,
                 state=options.state,
@@ -73,6 +94,8 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
                 say=say,
                 workspaces=workspaces,
                 contacts=options.contacts,
+                is_live=is_live,
+                untrusted=untrusted,
             )
             with closing(workspaces), closing(fleet):
                 fleet.apply()
@@ -80,8 +103,8 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
                 wrong = _demonstrate(options, fleet, provider)
                 unfinished = False
                 if options.conversation is None or options.keep:
-                    _explain(fleet, options)
-                    _stay(options.folder, fleet, processes, say)
+                    _explain(fleet, options, is_live=is_live)
+                    _stay(options.folder, fleet, processes, say, is_live=is_live)
                 return 1 if wrong else 0
     except (InvalidFleet, ProcessFailed, OSError, A2AError, httpx.HTTPError) as error:
         click.echo(f"fleetwright dev: {error}", err=True)
@@ -89,6 +112,21 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
     except KeyboardInterrupt:
         click.echo("\nended")
         return _INTERRUPTED if unfinished else 0
+
+
+def _run_files(options: Options, environ: Mapping[str, str], inherited: Mapping[str, str]) -> RunFiles:
+    """Return the files of this run that commands of its workspaces must not change."""
+    untrusted = (*options.workspaces.values(), options.state / "agents")
+    documents = [*options.folder.glob("*.yaml"), *options.folder.glob("*.yml")]
+    linked = [resolve_place(path, untrusted, "-f") for path in documents if path.is_symlink()]
+    folders = [Path(sys.prefix), Path(sys.base_prefix), *(Path(entry) for entry in sys.path if Path(entry).is_dir())]
+    return RunFiles(
+        manifests=(options.folder, *linked),
+        states=(options.state, state_home(environ).resolve()),
+        programs=tuple(dict.fromkeys(folder.resolve() for folder in folders)),
+        git=find_program("git", inherited, untrusted, Path.cwd()),
+        environ=inherited,
+    )
 
 
 def _private(state: Path) -> None:
@@ -162,8 +200,13 @@ def _demonstrate(options: Options, fleet: FleetRun, provider: SubstituteProvider
     return wrong
 
 
-def _explain(fleet: FleetRun, options: Options) -> None:
-    click.echo("\nThe fleet keeps running; press Ctrl-C to stop it. Changes in the folder are applied at once.")
+def _explain(fleet: FleetRun, options: Options, *, is_live: bool) -> None:
+    changes = (
+        "Changes in the folder are applied at once."
+        if is_live
+        else f"Changes of {options.folder} are applied at the next start, because it lies in a workspace."
+    )
+    click.echo(f"\nThe fleet keeps running; press Ctrl-C to stop it. {changes}")
     for name, address in fleet.addresses().items():
         click.echo(f"\n  {name}\n    card     {address.url}/.well-known/agent-card.json")
         click.echo(f"    A2A      {address.url}/a2a")
@@ -177,15 +220,18 @@ def _explain(fleet: FleetRun, options: Options) -> None:
     click.echo(f"\n  logs       {options.state / 'logs'}\n")
 
 
-def _stay(folder: Path, fleet: FleetRun, processes: Processes, say: Callable[[str], None]) -> None:
-    """Apply changes of the folder until the interrupt. An invalid change is reported, and the running fleet stays."""
+def _stay(folder: Path, fleet: FleetRun, processes: Processes, say: Callable[[str], None], *, is_live: bool) -> None:
+    """Apply changes of the folder until the interrupt. An invalid change is reported, and the running fleet stays.
+
+    Args: `is_live` is False if changes of the folder count at the next start only.
+    """
     for changes in watchfiles.watch(folder, rust_timeout=1000, yield_on_timeout=True):
         lost = fleet.ended()
         for name in lost:
             if not fleet.lost(name):
                 raise ProcessFailed(f"{name} ended by itself; see {processes.log(name)}")
             say(f"{name} ended by itself; see {processes.log(name)}")
-        if not changes and not lost:
+        if not ((changes and is_live) or lost or fleet.end_replaced_workspaces()):
             continue
         try:
             fleet.apply()

@@ -9,7 +9,7 @@ import shlex
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -35,8 +35,9 @@ from fleetwright_cli.dev.manifests import LocalFleet, read_fleet
 from fleetwright_cli.dev.private_files import LocalTokens, write_configuration, write_private
 from fleetwright_cli.dev.processes import Processes, ProcessFailed, free_port
 from fleetwright_cli.dev.provider import SubstituteProvider, substitutions
-from fleetwright_cli.dev.server_command import server_command
+from fleetwright_cli.dev.server_command import require_trusted_command, server_command
 from fleetwright_cli.dev.workspace.local_workspaces import LocalWorkspaces, workspace_specs
+from fleetwright_cli.dev.workspace.places import is_below
 from fleetwright_cli.terminal.transport.dev_fleet import ADDRESSES
 from fleetwright_operator.rollout.sleep import SleepState
 
@@ -57,8 +58,17 @@ class FleetRun:
         say: Callable[[str], None],
         workspaces: LocalWorkspaces,
         contacts: bool = False,
+        is_live: bool = True,
+        untrusted: Collection[Path] = (),
     ) -> None:
-        """Args: `contacts` is whether agents may connect to the hosts that they declare."""
+        """Args:
+        contacts: True if agents may connect to the hosts that they declare.
+        is_live: False if the folder is read once only, because commands of a workspace could write to it.
+        untrusted: The folders of workspaces, whose files no process may start from.
+        """
+        self._is_live = is_live
+        self._untrusted = untrusted
+        self._read: LocalFleet | None = None
         self._workspaces = workspaces
         self._contacts = contacts
         self._folder = folder
@@ -97,7 +107,9 @@ class FleetRun:
             self._apply()
 
     def _apply(self) -> None:
-        fleet = self._workspaces.adjusted(read_fleet(self._folder, namespace=NAMESPACE))
+        if self._read is None or self._is_live:
+            self._read = read_fleet(self._folder, namespace=NAMESPACE)
+        fleet = self._workspaces.adjusted(self._read)
         ports = self._with_ports(fleet)
         tokens = self._tokens.of(token_names(fleet))
         team = self._team_for(fleet)
@@ -164,6 +176,20 @@ class FleetRun:
                 self._team.note_ended(name.removeprefix("agent-"))
             return True
 
+    def end_replaced_workspaces(self) -> bool:
+        """End the workspaces in which a protected file was replaced. `apply` starts them with the new file protected.
+
+        Return whether there are any.
+        """
+        with self._lock:
+            replaced = self._workspaces.find_replaced_files()
+            for name in replaced:
+                self._say(f"agent {name}: git or another program replaced {replaced[name]}; running commands end")
+                for process in self._workspaces.process_names(name):
+                    self._processes.end(process)
+                    self._running.pop(process, None)
+            return bool(replaced)
+
     def addresses(self) -> dict[str, Address]:
         """Return the addresses of each agent, with the token of its first client.
 
@@ -193,10 +219,15 @@ class FleetRun:
                 continue
             workload = local[name]
             command = server_command(name, workload, port)
+            current = Path.cwd()
+            require_trusted_command(name, [*workload.command, *workload.args], self._untrusted, current)
             self._say(f"starting McpServer {name}: {shlex.join(command)}")
             environ = {variable.name: variable.value for variable in workload.env}
             # A pod gets the same two variables; here they have the address of this machine.
-            self._processes.start(f"server-{name}", command, environ | {"HOST": HOST, "PORT": str(port)})
+            environ |= {"HOST": HOST, "PORT": str(port)}
+            # Many programs import modules or read settings of the current folder.
+            folder = None if is_below(current, self._untrusted) else current
+            self._processes.start(f"server-{name}", command, environ, folder=folder)
         for name, port in self._ports.servers.items():
             if f"server-{name}" in changed:
                 self._processes.wait_ready(f"server-{name}", server_url(local[name], port))

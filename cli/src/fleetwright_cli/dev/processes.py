@@ -48,12 +48,21 @@ def free_port() -> int:
 class Processes:
     """A stack of named processes. Starting a name again replaces its process."""
 
-    def __init__(self, logs: Path) -> None:
+    def __init__(self, logs: Path, *, environ: Mapping[str, str] | None = None, folder: Path | None = None) -> None:
+        """Args:
+        logs: The folder of the log files.
+        environ: The variables that processes inherit; by default those of this process.
+        folder: The current folder of processes; by default that of this process.
+        """
         self._logs = logs
+        self._environ = environ
+        self._folder = folder
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> "Processes":
         self._logs.mkdir(parents=True, exist_ok=True)
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
         return self
 
     def __exit__(
@@ -67,16 +76,24 @@ class Processes:
     def log(self, name: str) -> Path:
         return self._logs / f"{name}.log"
 
-    def start(self, name: str, command: Sequence[str], environ: Mapping[str, str] | None = None) -> None:
+    def start(
+        self,
+        name: str,
+        command: Sequence[str],
+        environ: Mapping[str, str] | None = None,
+        *,
+        folder: Path | None = None,
+    ) -> None:
         """Start a process without the provider's settings in its environment.
 
         Agents read the key from their own folder; other programs must not see it.
+
+        Args: `environ` are further variables. `folder` is the current folder, if it is not that of all processes.
 
         Raises:
             ProcessFailed: The program cannot be started.
         """
         self.end(name)
-        inherited = {key: value for key, value in os.environ.items() if not key.startswith(_PROVIDER)}
         with self.log(name).open("ab") as log:
             try:
                 self._running[name] = subprocess.Popen(
@@ -84,12 +101,33 @@ class Processes:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    env={**inherited, **(environ or {})},
+                    env={**self._inherited(), **(environ or {})},
+                    cwd=folder or self._folder,
                     start_new_session=True,
                     preexec_fn=_die_with_parent if sys.platform == "linux" else None,
                 )
             except OSError as error:
                 raise ProcessFailed(f"{name}: {command[0]} cannot be started: {error.strerror}") from None
+
+    def run(self, command: Sequence[str], *, seconds: float) -> "subprocess.CompletedProcess[str]":
+        """Run a program to its end, and return its output.
+
+        Raises:
+            subprocess.TimeoutExpired: It did not end in time, and was killed.
+        """
+        return subprocess.run(
+            command,
+            env=self._inherited(),
+            cwd=self._folder,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+
+    def _inherited(self) -> dict[str, str]:
+        inherited = os.environ if self._environ is None else self._environ
+        return {key: value for key, value in inherited.items() if not key.startswith(_PROVIDER)}
 
     def end(self, name: str) -> None:
         if name in self._running:

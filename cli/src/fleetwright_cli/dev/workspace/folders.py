@@ -1,6 +1,8 @@
-"""The folders that a user chooses for workspaces: `AGENT=FOLDER`."""
+"""The folders that a user chooses for workspaces, `AGENT=FOLDER`, from which this program imports nothing."""
 
-from collections.abc import Iterable
+import os
+import sys
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 
@@ -22,3 +24,13 @@ def parse_folders(words: Iterable[str]) -> dict[str, Path]:
             raise ValueError(f"{folder!r} is not a folder; create it first")
         found[name] = path.resolve()
     return found
+
+
+def remove_import_folders(folders: Collection[Path], environ: Mapping[str, str], current: Path) -> None:
+    """Remove what the variable PYTHONPATH and the current folder add to the search path of modules in a workspace.
+
+    The environment in which this program is installed stays: it is read-only in the sandbox.
+    """
+    added = {(current / entry).resolve() for entry in ("", *environ.get("PYTHONPATH", "").split(os.pathsep))}
+    untrusted = {entry for entry in added if any(entry.is_relative_to(folder) for folder in folders)}
+    sys.path[:] = [entry for entry in sys.path if (current / entry).resolve() not in untrusted]

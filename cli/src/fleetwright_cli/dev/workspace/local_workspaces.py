@@ -2,13 +2,14 @@
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Set
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Set
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -17,15 +18,21 @@ from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_api.spec.workspace import TOOLS, WorkspaceGitSpec, WorkspaceSpec
 from fleetwright_cli.dev.manifests import InvalidFleet, LocalFleet
 from fleetwright_cli.dev.processes import Processes, ProcessFailed
+from fleetwright_cli.dev.workspace.git_files import GitFiles, protect_repositories
+from fleetwright_cli.dev.workspace.places import find_program
 from fleetwright_cli.dev.workspace.sandbox import (
     SOCKET,
     TOKENS,
+    UNCHECKED,
     PythonPlace,
     WorkspacePlace,
     probe_command,
     runner_command,
     shell_command,
 )
+from fleetwright_cli.dev.workspace.trusted_files import TrustedFiles, find_run_files
+from fleetwright_workspace.files.git_guard import RepositoryGuard
+from fleetwright_workspace.files.root import WorkspaceRoot
 from fleetwright_workspace.install import install
 
 _BASH = "bash"
@@ -33,6 +40,35 @@ _PROBE_SECONDS = 20
 _CLONE_SECONDS = 600
 _START_SECONDS = 10
 _RUNNER, _SHELL = "workspace", "shell"
+_REPOSITORIES = "repositories.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFiles:
+    """The files of this run that its workspaces must not change."""
+
+    manifests: tuple[Path, ...] = ()
+    """The folder of manifests, and the files to which its links lead."""
+    states: tuple[Path, ...] = ()
+    """Folders with tokens and indexes."""
+    programs: tuple[Path, ...] = ()
+    """The folders from which this program imports modules."""
+    git: str | None = None
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The variables for git."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Protection:
+    """The protected files of a running workspace."""
+
+    trusted: TrustedFiles
+    identities: tuple[tuple[int, int] | None, ...]
+    repositories: tuple[str, ...]
+    """The repositories that existed when the workspace started first."""
+    git: GitFiles
+    guard: RepositoryGuard
+    marker: Path
 
 
 class LocalWorkspaces:
@@ -45,8 +81,11 @@ class LocalWorkspaces:
         folders: Mapping[str, Path],
         unsafe: bool,
         find_sandbox: Callable[[], str | None],
+        run_files: RunFiles = RunFiles(),
     ) -> None:
         """Args: `folders` are those that the user chose, by agent. `unsafe` permits a shell without a sandbox."""
+        self._run_files = run_files
+        self._protections: dict[str, _Protection] = {}
         self._state = state
         self._processes = processes
         self._say = say
@@ -135,6 +174,34 @@ class LocalWorkspaces:
             if self.runs_commands:
                 self._wait_for_shell(name, place)
 
+    def process_names(self, agent: str) -> tuple[str, str]:
+        """Return the names of the processes of a workspace. Not every workspace has a shell."""
+        return f"{_RUNNER}-{agent}", f"{_SHELL}-{agent}"
+
+    def find_replaced_files(self) -> dict[str, str]:
+        """Return the agents whose workspace has a protected file that was replaced, with the file.
+
+        The kernel drops the mount of a file in the sandbox when a program outside replaces the file.
+        """
+        if self._bwrap is None:
+            return {}
+        found: dict[str, str] = {}
+        for name, protection in self._protections.items():
+            now = protection.trusted.identities()
+            for path, before, after in zip(protection.trusted.paths(), protection.identities, now, strict=True):
+                if before != after:
+                    found[name] = str(path)
+        return found
+
+    def disarm_repositories(self) -> None:
+        """Disarm the repositories that commands have made. The caller has ended the processes before."""
+        for name, protection in self._protections.items():
+            if self._bwrap is not None:
+                for path in protection.guard.disarm():
+                    self._say(f"agent {name}: disabled {path}, which a command has made for git")
+                protection.marker.unlink(missing_ok=True)
+            protection.git.remove_created()
+
     def _environ(self) -> Mapping[str, str]:
         return {"PYTHONPATH": str(self._python.source)} if self._bwrap is None else {}
 
@@ -157,7 +224,53 @@ class LocalWorkspaces:
         install(str(place.program))
         if spec.source is not None and not any(place.root.iterdir()):
             self._clone(name, spec.source.git, place.root)
-        return place
+        protection = self._protect(name, place)
+        self._protections[name] = protection
+        return replace(place, trusted=protection.trusted)
+
+    def _protect(self, name: str, place: WorkspacePlace) -> _Protection:
+        """Find the files of a workspace that programs outside of it trust.
+
+        Raises:
+            InvalidFleet: One of them cannot be protected.
+        """
+        known = self._protections.get(name)
+        marker = place.state / UNCHECKED
+        if self._bwrap is None:
+            repositories: tuple[str, ...] = ()  # Only the sandbox can protect them.
+        elif known is None:
+            guard = RepositoryGuard(WorkspaceRoot(str(place.root)), ())
+            repositories = tuple(self._trusted_repositories(place, guard.find_repositories()))
+        else:
+            repositories = known.repositories
+        run = self._run_files
+        files = find_run_files(
+            place.root,
+            manifests=run.manifests,
+            state=run.states,
+            programs=run.programs,
+            others=self._folders.values(),
+        )
+        git = protect_repositories(place.root, repositories, run.git, run.environ)
+        trusted = replace(files, git=tuple(path for path in git.paths if path != place.root))
+        guard = RepositoryGuard(
+            WorkspaceRoot(str(place.root)), [str(path.relative_to(place.root)) for path in trusted.git]
+        )
+        if not marker.exists():
+            guard.keep_existing_links()
+        return _Protection(trusted, trusted.identities(), repositories, git, guard, marker)
+
+    def _trusted_repositories(self, place: WorkspacePlace, found: list[str]) -> list[str]:
+        """Return the repositories that commands have not made.
+
+        After a crash, which left the marker, only those count that the last run has found.
+        """
+        record = place.state / _REPOSITORIES
+        if (place.state / UNCHECKED).exists():
+            recorded = set(json.loads(record.read_text())) if record.exists() else set()
+            return [path for path in found if path in recorded]
+        record.write_text(json.dumps(found))
+        return found
 
     def _socket_folder(self) -> Path:
         """Return a folder with a short path. The path of a socket has at most 107 characters."""
@@ -175,7 +288,7 @@ class LocalWorkspaces:
         words = [f"--url={git.url}", f"--into={into}", *([f"--ref={git.ref}"] if git.ref else [])]
         command = [sys.executable, "-m", "fleetwright_agent", "fetch", "workspace", *words]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_CLONE_SECONDS, check=False)
+            done = self._processes.run(command, seconds=_CLONE_SECONDS)
         except subprocess.TimeoutExpired:
             raise ProcessFailed(f"{git.url} was not cloned within {_CLONE_SECONDS} s") from None
         if done.returncode:
@@ -195,14 +308,18 @@ def workspace_specs(fleet: LocalFleet) -> dict[str, WorkspaceSpec]:
     return {name: workspace for name, workspace in found.items() if workspace is not None}
 
 
-def find_bwrap() -> str | None:
-    """Return the path of bubblewrap if it works on this machine. In many containers it may not."""
-    program = shutil.which("bwrap")
+def find_bwrap(environ: Mapping[str, str] = os.environ, untrusted: Collection[Path] = ()) -> str | None:
+    """Return the path of bubblewrap if it works on this machine. In many containers it may not.
+
+    Args: `untrusted` are folders of workspaces, from which no program may start.
+    """
+    program = find_program("bwrap", environ, untrusted, Path.cwd())
     if program is None:
         return None
     python = PythonPlace.current(Path(fleetwright_workspace.__file__).parents[1])
+    command = probe_command(python, program)
     try:
-        done = subprocess.run(probe_command(python, program), capture_output=True, timeout=_PROBE_SECONDS, check=False)
+        done = subprocess.run(command, env=dict(environ), capture_output=True, timeout=_PROBE_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return program if done.returncode == 0 else None

@@ -6,8 +6,10 @@ home folder, no other process and no variable of the user. The shell has no netw
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from fleetwright_cli.dev.workspace.trusted_files import TrustedFiles, mount_options, runner_options
 
 ROOT = "/workspace"
 _HOME = "/home/workspace"
@@ -23,6 +25,8 @@ _SETTINGS = (
 )  # fmt: skip
 SOCKET = "executor.sock"
 TOKENS = "tokens"
+UNCHECKED = "unchecked"
+"""The file in the state of a workspace that exists while a command runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +41,8 @@ class WorkspacePlace:
     program: Path
     """The folder of the executor's zipapp."""
     port: int
+    trusted: TrustedFiles = field(default_factory=TrustedFiles)
+    """The files of the root that programs outside of the sandbox read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +71,14 @@ def runner_command(place: WorkspacePlace, python: PythonPlace, *, bwrap: str | N
         f"--executor={sockets}/{SOCKET}",
         f"--tokens={state}/{TOKENS}",
         f"--listen=127.0.0.1:{place.port}",
+        *runner_options(place.root, place.trusted),
     ]
     if bwrap is None:
         return command
+    command.append(f"--guard={state}/{UNCHECKED}")
+    command += [f"--trusted={path.relative_to(place.root)}" for path in place.trusted.git]
     binds = _bind({place.root: ROOT, place.state: _STATE, place.sockets: _SOCKETS})
+    binds += mount_options(place.root, ROOT, place.trusted)
     isolation = ["--unshare-user-try", "--unshare-ipc", "--unshare-pid", "--unshare-uts"]
     return [bwrap, *isolation, *_machine(python), *binds, "--", *command]
 
@@ -79,6 +89,7 @@ def shell_command(place: WorkspacePlace, python: PythonPlace, *, bwrap: str | No
         options = [f"--socket={place.sockets}/{SOCKET}", f"--root={place.root}", f"--home={place.home}"]
         return [*_python(python), f"{place.program}/executor.pyz", *options]
     binds = _bind({place.root: ROOT, place.home: _HOME, place.sockets: _SOCKETS})
+    binds += mount_options(place.root, ROOT, place.trusted)
     program = ["--ro-bind", str(place.program), _PROGRAM]
     options = [f"--socket={_SOCKETS}/{SOCKET}", f"--root={ROOT}", f"--home={_HOME}"]
     isolation = ["--unshare-all", "--as-pid-1", "--new-session"]

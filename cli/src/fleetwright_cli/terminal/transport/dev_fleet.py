@@ -16,8 +16,12 @@ _DIGITS: Final = 12
 
 def default_state(folder: Path, environ: Mapping[str, str]) -> Path:
     """Return the state folder that `fleetwright dev -f FOLDER` uses without `--state`."""
-    home = Path(environ.get("XDG_STATE_HOME") or Path.home() / ".local/state")
-    return home / "fleetwright" / hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:_DIGITS]
+    return state_home(environ) / hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:_DIGITS]
+
+
+def state_home(environ: Mapping[str, str]) -> Path:
+    """Return the folder with the states of all local fleets, and with the index of conversations."""
+    return Path(environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "fleetwright"
 
 
 def runs_in(state: Path) -> bool:
