@@ -217,6 +217,26 @@ def test_with_mentions_adds_files_as_data(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("link", "target", "mention", "is_sent"),
+    [
+        pytest.param("notes", "../secret", "notes", False, id="a link out of the folder"),
+        pytest.param("sub", "..", "sub/secret", False, id="a link to a folder outside"),
+        pytest.param("notes", "inside", "notes", True, id="a link within the folder"),
+        pytest.param("notes", "inside", "../secret", True, id="a path out of the folder"),
+    ],
+)
+def test_with_mentions_follows_no_link_out_of_the_folder(link, target, mention, is_sent, tmp_path):
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    (tmp_path / "secret").write_text("a text")
+    (folder / "inside").write_text("a text")
+    (folder / link).symlink_to(target)
+    found = with_mentions(f"Read @{mention}", folder)
+    assert ("a text" in found.text) is is_sent
+    assert [("is a link out of" in problem) for problem in found.problems] == ([] if is_sent else [True])
+
+
 def test_candidates_complete_paths(tmp_path):
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "main.py").touch()

@@ -1,5 +1,6 @@
 """Files that a message mentions as `@path`: text goes along as marked data, and pictures as parts of the message."""
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,15 +37,30 @@ def with_mentions(text: str, folder: Path) -> MentionedFiles:
     problems = [f"@{path} names no file in {folder}, so the message has only its name" for path in missing]
     for path in found:
         try:
+            place = _place(path, folder)
             if Path(path).suffix.lower() in SUFFIXES:
-                pictures.append(picture_of(folder / path))
+                pictures.append(picture_of(place))
             else:
-                blocks.append(_block(path, folder / path))
+                blocks.append(_block(path, place))
         except InvalidPicture as error:
             problems.append(str(error))
         except (OSError, ValueError) as error:
             problems.append(f"{path}: {error}")
     return MentionedFiles("\n\n".join([text, *blocks]), tuple(pictures), tuple(problems))
+
+
+def _place(path: str, folder: Path) -> Path:
+    """Return the real path of a mentioned file.
+
+    Raises:
+        ValueError: A symbolic link in the folder leads out of it. A command of a workspace may have made the link, to
+            have a file sent that the user does not mean.
+    """
+    base, real = folder.resolve(), (folder / path).resolve()
+    is_meant_inside = Path(os.path.normpath(base / path)).is_relative_to(base)
+    if is_meant_inside and not real.is_relative_to(base):
+        raise ValueError(f"is a link out of {folder}; name the file itself, {real}")
+    return real
 
 
 def _block(name: str, path: Path) -> str:
