@@ -10,6 +10,7 @@ import pytest
 from fleetwright_cli.dev.manifests import InvalidFleet
 from fleetwright_cli.dev.server_command import require_trusted_command
 from fleetwright_cli.dev.workspace.folders import remove_import_folders
+from fleetwright_cli.dev.workspace.known_states import claim_state
 from fleetwright_cli.dev.workspace.places import (
     find_program,
     require_outside_home,
@@ -146,3 +147,22 @@ def test_workspace_is_not_a_folder_of_the_run(name: str, error: str) -> None:
         find_run_files(SHOP, **given | {name: (SHOP,)})
     found = find_run_files(SHOP, **given | {name: (SHOP / "x", SHOP / "x/y", Path("/usr"))})
     assert (*found.read_only, *found.hidden) == (SHOP / "x",)
+
+
+def test_state_that_a_command_has_made_is_refused(tmp_path: Path) -> None:
+    shop, home = tmp_path / "shop", tmp_path / "home"
+    made, planted, outside = shop / "build/made", shop / "build/planted", tmp_path / "outside"
+    for folder in (planted, outside):
+        folder.mkdir(parents=True)
+        (folder / "lock").symlink_to("/etc/passwd")
+    assert claim_state(outside, [shop], home) == ()
+    with pytest.raises(InvalidFleet, match=r"--state: .*planted lies in a workspace, and no run of yours has made it"):
+        claim_state(planted, [shop], home)
+    assert claim_state(made, [shop], home) == (made,)
+    made.mkdir()
+    (made / "tokens.json").touch()
+    assert claim_state(made, [shop], home) == (made,)
+    assert claim_state(outside, [shop], home) == (made,), "another run hides it too"
+    (made / "tokens.json").unlink()
+    made.rmdir()
+    assert claim_state(outside, [shop], home) == (), "a removed folder is forgotten"

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import resources
@@ -26,6 +26,7 @@ from fleetwright_cli.dev.gateway.local_team import token_file
 from fleetwright_cli.dev.manifests import InvalidFleet
 from fleetwright_cli.dev.processes import Processes, ProcessFailed, free_port
 from fleetwright_cli.dev.provider import SubstituteProvider, provider_from
+from fleetwright_cli.dev.workspace.known_states import claim_state
 from fleetwright_cli.dev.workspace.local_workspaces import LocalWorkspaces, RunFiles, find_bwrap
 from fleetwright_cli.dev.workspace.places import (
     find_program,
@@ -69,7 +70,8 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
             state=resolve_place(options.state, untrusted, "--state"),
         )
         inherited = trusted_environment(environ, untrusted, Path.cwd())
-        run_files = _run_files(options, environ, inherited)
+        states = claim_state(options.state, tuple(options.workspaces.values()), state_home(environ).resolve())
+        run_files = _run_files(options, environ, inherited, states)
         is_live = not any(is_below(path, untrusted) for path in run_files.manifests)
         _private(options.state)
         running = Processes(options.state / "logs", environ=inherited, folder=options.state / "run")
@@ -114,15 +116,17 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
         return _INTERRUPTED if unfinished else 0
 
 
-def _run_files(options: Options, environ: Mapping[str, str], inherited: Mapping[str, str]) -> RunFiles:
-    """Return the files of this run that commands of its workspaces must not change."""
+def _run_files(
+    options: Options, environ: Mapping[str, str], inherited: Mapping[str, str], states: Collection[Path]
+) -> RunFiles:
+    """Return the files that commands of the workspaces must not change. `states` are the known states of all runs."""
     untrusted = (*options.workspaces.values(), options.state / "agents")
     documents = [*options.folder.glob("*.yaml"), *options.folder.glob("*.yml")]
     linked = [resolve_place(path, untrusted, "-f") for path in documents if path.is_symlink()]
     folders = [Path(sys.prefix), Path(sys.base_prefix), *(Path(entry) for entry in sys.path if Path(entry).is_dir())]
     return RunFiles(
         manifests=(options.folder, *linked),
-        states=(options.state, state_home(environ).resolve()),
+        states=(options.state, state_home(environ).resolve(), *states),
         programs=tuple(dict.fromkeys(folder.resolve() for folder in folders)),
         git=find_program("git", inherited, untrusted, Path.cwd()),
         environ=inherited,
