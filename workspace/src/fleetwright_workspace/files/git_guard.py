@@ -41,16 +41,15 @@ _HOOK = re.compile(r"[a-z0-9-]+")
 class _Listing(NamedTuple):
     """The entries of a folder that matter to git, and when they were read."""
 
-    identity: tuple[int, int]
-    read_ns: int
+    inode: int
+    changed_ns: int
+    is_settled: bool
+    """False if a further change of the folder could have the same time."""
     folders: tuple[str, ...]
+    """Paths below the root."""
     others: tuple[str, ...]
     """Pointers, configurations and symbolic links."""
     is_repository: bool
-
-    def is_current(self, status: os.stat_result) -> bool:
-        same = self.identity == (status.st_ino, status.st_ctime_ns)
-        return same and status.st_ctime_ns < self.read_ns - _TICK_NS
 
 
 class RepositoryGuard:
@@ -106,7 +105,7 @@ class RepositoryGuard:
                 continue
             fresh[path] = listing
             inside_git = inside_git or (listing.is_repository and path != ".")
-            pending += [(_joined(path, name), inside_git) for name in listing.folders if len(path) < _LONGEST_PATH]
+            pending += [(folder, inside_git) for folder in listing.folders]
             yield path, listing, inside_git or listing.is_repository
         self._listings = fresh
 
@@ -116,13 +115,18 @@ class RepositoryGuard:
         except (OSError, ValueError):
             return None
         known = self._listings.get(path)
-        if known is not None and known.is_current(status):
+        if (
+            known is not None
+            and known.is_settled
+            and known.changed_ns == status.st_ctime_ns
+            and known.inode == status.st_ino
+        ):
             return known
         if stat.S_IMODE(status.st_mode) & stat.S_IRWXU != stat.S_IRWXU:
             _make_accessible(self._root, path)
         try:
             with self._root.folder(_location(path)) as folder:
-                return _read_listing(folder, path.rpartition("/")[2])
+                return _read_listing(folder, path)
         except (CallError, OSError):
             return None
 
@@ -158,7 +162,7 @@ class RepositoryGuard:
         return real != self._root.path and not real.startswith(f"{self._root.path}/")
 
 
-def _read_listing(folder: int, name: str) -> _Listing:
+def _read_listing(folder: int, path: str) -> _Listing:
     status = os.fstat(folder)
     read_ns = time.time_ns()
     folders: list[str] = []
@@ -168,14 +172,15 @@ def _read_listing(folder: int, name: str) -> _Listing:
         for entry in entries:
             names.add(entry.name)
             if entry.is_dir(follow_symlinks=False):
-                folders.append(entry.name)
+                folders.append(_joined(path, entry.name))
             elif entry.name in _POINTERS or entry.is_symlink():
                 others.append(entry.name)
     # Git accepts these as the folder of a repository, or as the common folder of several working trees.
     is_common = {"objects", "refs"} <= names and not names.isdisjoint({"HEAD", "hooks", *_CONFIGURATIONS})
-    is_repository = name == ".git" or is_common or {"HEAD", "commondir"} <= names
-    identity = (status.st_ino, status.st_ctime_ns)
-    return _Listing(identity, read_ns, tuple(folders), tuple(others), is_repository)
+    is_repository = path.rpartition("/")[2] == ".git" or is_common or {"HEAD", "commondir"} <= names
+    is_settled = status.st_ctime_ns < read_ns - _TICK_NS
+    kept = tuple(each for each in folders if len(each) <= _LONGEST_PATH)
+    return _Listing(status.st_ino, status.st_ctime_ns, is_settled, kept, tuple(others), is_repository)
 
 
 def _read_target(folder: int, name: str) -> str | None:
