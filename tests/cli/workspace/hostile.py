@@ -4,6 +4,8 @@ import json
 import os
 import secrets
 import subprocess
+import sys
+import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from typing import Any
 import httpx
 from tests.cli.terminal.fleet import environment
 from tests.cli.workspace.coder import AGENT, begin_checkout, git
-from tests.support.cli.dev_run import DevRun, run_dev
+from tests.support.cli.dev_run import INSTALLED, DevRun, run_dev
 from tests.support.machine import ceiling
 
 SETTINGS = ("-c", "protocol.file.allow=always")
@@ -59,8 +61,8 @@ class HostileShop:
         )
 
     @contextmanager
-    def running(self, **changes: str) -> Iterator[DevRun]:
-        """Run the fleet in the checkout, as the user starts it."""
+    def running(self, *, program: Path | None = None, **changes: str) -> Iterator[DevRun]:
+        """Run the fleet in the checkout, as the user starts it. `program` replaces the installed one."""
         words = ("--workspace", f"coder={self.checkout}")
         log = self.root / f"dev-{secrets.token_hex(4)}.log"
         with run_dev(
@@ -69,7 +71,7 @@ class HostileShop:
             state=self.state,
             log=log,
             environment=self.environment(**changes),
-            as_command=True,
+            program=program or INSTALLED,
             current=self.checkout,
         ) as run:
             yield run
@@ -120,6 +122,17 @@ def begin_hostile_shop(root: Path) -> HostileShop:
         git(shop.checkout, "config", "--add", key, value)
     _write(shop.checkout / "notes.txt", "two\n")
     return shop
+
+
+def install_fleetwright(environment: Path) -> Path:
+    """Make an environment with the packages of this one, and return the program in it."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True, timeout=ceiling())
+    packages = sysconfig.get_paths()["purelib"]
+    (folder,) = environment.glob("lib/python*/site-packages")
+    (folder / "all.pth").write_text(f"import site; site.addsitedir({packages!r})\n")
+    program = environment / "bin/fleetwright"
+    _write(program, f"#!{environment}/bin/python\nfrom fleetwright_cli.__main__ import main\nmain()\n", mode=0o755)
+    return program
 
 
 def _write(path: Path, text: str, *, mode: int = 0o644) -> None:

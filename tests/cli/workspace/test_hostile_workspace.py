@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.workspace.coder import git
-from tests.cli.workspace.hostile import HostileShop, begin_hostile_shop
+from tests.cli.workspace.hostile import HostileShop, begin_hostile_shop, install_fleetwright
 
 from fleetwright_cli.dev.workspace.local_workspaces import find_bwrap
 
@@ -204,3 +204,23 @@ def test_changes_of_manifests_in_a_workspace_wait_for_the_next_start(process_rin
         assert not shop.take_trace()
         assert "McpServer evil" not in run.output()
     assert not (shop.checkout / ".git/commondir").exists()
+
+
+ENVIRONMENT_ATTACKS: Sequence[str] = (
+    "touch .venv/x", "echo 'home = /evil' > .venv/pyvenv.cfg", "mv .venv v", "rm -rf .venv/bin/fleetwright",
+    "echo 'import evil' > .venv/lib/python*/site-packages/evil.pth",
+)  # fmt: skip
+
+
+def test_environment_of_dev_itself_is_read_only(process_ring: None, tmp_path: Path) -> None:
+    """The user has installed fleetwright in an environment of the workspace."""
+    if find_bwrap() is None:
+        pytest.skip("needs bubblewrap")
+    shop = begin_hostile_shop(tmp_path)
+    program = install_fleetwright(shop.checkout / ".venv")
+    with shop.running(program=program):
+        for command in ENVIRONMENT_ATTACKS:
+            status, text = shop.run_inside(command)
+            assert status != 0, f"{command}: {text}"
+        status, text = shop.run_inside("python3 -m venv --without-pip other && touch other/x")
+        assert status == 0, text

@@ -15,6 +15,7 @@ from tests.support.machine import ceiling
 from tests.support.waiting import wait_until
 
 MODULE = "fleetwright_cli"
+INSTALLED = Path(sys.executable).parent / "fleetwright"
 
 
 class RunningProcess(Protocol):
@@ -92,17 +93,18 @@ def run_dev(
     log: Path,
     environment: Mapping[str, str],
     as_command: bool = False,
+    program: Path | None = None,
     current: Path | None = None,
 ) -> Iterator[DevRun]:
     """Run `fleetwright dev` on a folder until the end of the block, where it must end without a fault.
 
-    The run is a fork. With `as_command` it starts as the user's does. `current` is its current folder.
+    The run is a fork. With `as_command` or a `program` it starts as the user's does. `current` is its current folder.
     """
     words = ["dev", "-f", str(folder), "--state", str(state), *options]
     with log.open("w") as output:
         process: subprocess.Popen[bytes] | ForkedProgram
-        if as_command:
-            command = [str(Path(sys.executable).parent / "fleetwright"), *words]
+        if as_command or program is not None:
+            command = [str(program or INSTALLED), *words]
             variables = dict(environment)
             process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=variables, cwd=current)
         else:
