@@ -1,5 +1,6 @@
 """A checkout whose commands are hostile: its sandbox, the programs outside that they want to fool, and the traces."""
 
+import contextlib
 import json
 import os
 import secrets
@@ -82,6 +83,11 @@ class HostileShop:
         url = json.loads((folder / "agent.json").read_text())["workspace"]["url"]
         headers = {"Authorization": f"Bearer {(folder / 'auth/workspace').read_text()}"}
         return httpx.post(f"{url}/v1/{name}", json=fields, headers=headers, trust_env=False, timeout=ceiling())
+
+    def call_until_lost(self, command: str) -> None:
+        """Run a command that ends with the runner."""
+        with contextlib.suppress(httpx.TransportError):
+            self.call("exec", id=secrets.token_hex(8), command=command, timeout_seconds=3600)
 
     def runs_commands(self) -> bool:
         try:

@@ -4,13 +4,17 @@ The list of these files is in SECURITY.md. Each attack runs a command in the san
 to fool. An attack succeeds if the program leaves a trace, which no command in the sandbox can do by itself.
 """
 
+import contextlib
 import shutil
+import signal
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from tests.cli.workspace.coder import git
 from tests.cli.workspace.hostile import HostileShop, begin_hostile_shop, install_fleetwright
+from tests.support.machine import ceiling
 
 from fleetwright_cli.dev.workspace.local_workspaces import find_bwrap
 
@@ -224,3 +228,27 @@ def test_environment_of_dev_itself_is_read_only(process_ring: None, tmp_path: Pa
             assert status != 0, f"{command}: {text}"
         status, text = shop.run_inside("python3 -m venv --without-pip other && touch other/x")
         assert status == 0, text
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_end_of_dev_disarms_a_command_that_runs(is_killed: bool, process_ring: None, tmp_path: Path) -> None:
+    """A command makes a repository and does not end. After a kill, the next start disarms the repository."""
+    if find_bwrap() is None:
+        pytest.skip("needs bubblewrap")
+    shop = begin_hostile_shop(tmp_path)
+    attack = f"({MAKE.format('fresh')} && git config core.fsmonitor '{shop.program()}'); touch made; sleep 600"
+    ends = contextlib.suppress(AssertionError) if is_killed else contextlib.nullcontext()
+    with ends, shop.running() as run:
+        command = threading.Thread(target=lambda: shop.call_until_lost(attack), daemon=True)
+        command.start()
+        run.wait_until((shop.checkout / "made").exists, "the command has made its repository")
+        if is_killed:
+            run.process.send_signal(signal.SIGKILL)
+    command.join(ceiling())
+    assert not command.is_alive(), "the command ends with dev"
+    if is_killed:
+        with shop.running():
+            pass
+    shop.take_trace()
+    shop.run_outside("git", "status", folder="fresh")
+    assert not shop.take_trace()
