@@ -102,12 +102,12 @@ def _normalise_patch(patch: Patch) -> dict[str, Any]:
     The API server drops empty lists, and completes the key of a port. Otherwise these fields would look as if somebody
     else had changed them, and would be written in every reconcile.
     """
-    normal: dict[str, Any] = _without_empty_lists(patch)
+    whole: dict[str, Any] = _without_empty_lists(patch)
     for kind in ("containers", "initContainers"):
-        for container in normal.get("spec", {}).get(kind, ()):
+        for container in whole.get("spec", {}).get(kind, ()):
             for port in container.get("ports", ()):
                 port.setdefault("protocol", "TCP")
-    return normal
+    return whole
 
 
 def _without_empty_lists(value: Any) -> Any:
