@@ -63,7 +63,7 @@ def known_metrics() -> dict[str, set[str]]:
     AgentMetrics(agent)
     GatewayMetrics(gateway)
     made = OperatorMetrics(operator)
-    made.count_objects(list)
+    made.count_objects(list, installation="fleetwright-system/fleetwright")
     made.count_approvals(list)
     made.export_expiries(list)
     known: dict[str, set[str]] = {}

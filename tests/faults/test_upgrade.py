@@ -26,7 +26,10 @@ NEWER = "toolSearch"
 
 @pytest.fixture
 def earlier(tmp_path: Path) -> Path:
-    """The chart of the previous commit, or of this one in a clone without it. Its CRDs lack one field."""
+    """The chart of the previous commit, or of this one in a clone without it.
+
+    The CRD of Agents lacks a field of the spec, and one of the status that the operator always writes.
+    """
     folder = tmp_path / "earlier"
     done = subprocess.run(["git", "archive", "HEAD~1", "charts", "crds"], cwd=ROOT, capture_output=True, check=False)
     if done.returncode:
@@ -37,8 +40,9 @@ def earlier(tmp_path: Path) -> Path:
             archive.extractall(folder, filter="data")
     crd = folder / "crds" / "agent.yaml"
     body = yaml.safe_load(crd.read_text())
-    spec = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    del spec["properties"][NEWER]
+    schema = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    del schema["spec"]["properties"][NEWER]
+    schema["status"]["properties"].pop("installation", None)
     crd.write_text(yaml.safe_dump(body))
     return folder / "charts" / "fleetwright"
 
@@ -65,6 +69,10 @@ def helm(own_plane: ControlPlane, tmp_path: Path):
     return run
 
 
+def child_versions(stand, space: str) -> dict[tuple[str, str], str]:
+    return {key: version for key, version in stand.versions(space).items() if key[0] not in {"Agent", "Skill"}}
+
+
 async def test_o16_helm_upgrade_adds_fields_and_changes_no_child(stand_on, own_plane, helm, earlier, tmp_path):
     """O16: stored objects and running pods stay, and the new field is known.
 
@@ -85,13 +93,19 @@ async def test_o16_helm_upgrade_adds_fields_and_changes_no_child(stand_on, own_p
         await stand.agent(space, skills=wanted["skills"])
         await stand.wait_until_ready(space, "poet")
         await stand.quiet(space)
-        before = stand.versions(space)
+        before = child_versions(stand, space)
+        assert "installation" not in stand.cache.find("Agent", space, "poet")["status"]
 
         helm("upgrade", "fleetwright", ROOT / "charts" / "fleetwright", "--set=rbac.clusterWideSecrets=true")
         assert await operator.stop() == 0
         await operator.started()
         await stand.quiet(space)
-        assert stand.versions(space) == before
+        assert child_versions(stand, space) == before
+        await stand.until(
+            space,
+            lambda: "installation" in stand.cache.find("Agent", space, "poet")["status"],
+            "the new field of the status is written",
+        )
         await stand.agent(space, **wanted)
         await stand.until(
             space,

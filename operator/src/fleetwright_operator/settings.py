@@ -161,6 +161,11 @@ class Settings:
     ops_port: int = 8080
 
     @property
+    def installation(self) -> str:
+        """The id in the status of the objects that this installation manages: `<namespace>/<name>` of its Lease."""
+        return f"{self.lease_namespace}/{self.lease_name}"
+
+    @property
     def card_keys_place(self) -> tuple[str, str]:
         """(namespace, name)"""
         return (self.lease_namespace, self.card_keys_name)

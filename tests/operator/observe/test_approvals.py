@@ -98,8 +98,8 @@ def test_serving_pod_is_none_if_two_pods_claim_to_be_the_agent(cache):
 def test_asking_agents_are_those_that_may_request_approvals(cache, objects):
     body = objects.agent("muse")
     cache.put(names.AGENT, {**body, "metadata": {**body["metadata"], "resourceVersion": "1"}})
-    assert list(asking_agents(cache)) == []
+    assert list(asking_agents(cache, Settings())) == []
     add_deployment(cache)
     add_replica_set(cache)
     add_pod(cache)
-    assert [(agent.name, pod.name) for agent, pod in asking_agents(cache)] == [("poet", "poet-1")]
+    assert [(agent.name, pod.name) for agent, pod in asking_agents(cache, Settings())] == [("poet", "poet-1")]

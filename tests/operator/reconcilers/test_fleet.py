@@ -196,7 +196,7 @@ async def test_task_that_outlasts_the_way_to_sleep_wakes_the_agent(fleet, api, o
     assert replicas(api) == 0
     api.edit("Pod", pod, {"metadata": {"deletionTimestamp": format_timestamp(fleet.moment)}})
     await fleet.settle()
-    (ending,) = readable_pods(fleet.manager.cache)
+    (ending,) = readable_pods(fleet.manager.cache, fleet.manager.settings)
     fleet.moment += 1
     result = report(fleet, pod, startedAt=started)
     await fleet.settle()
@@ -205,7 +205,7 @@ async def test_task_that_outlasts_the_way_to_sleep_wakes_the_agent(fleet, api, o
     await fleet.settle()
     assert replicas(api) == 1
     assert "sleep" not in api.find("Agent", "poet")["status"]
-    assert list(readable_pods(fleet.manager.cache)) == []
+    assert list(readable_pods(fleet.manager.cache, fleet.manager.settings)) == []
 
 
 async def decided(world, api, objects):

@@ -1,5 +1,7 @@
 """The stages of a reconcile, the conditions that derive from them, and the retained parts of a status."""
 
+from functools import partial
+
 import pytest
 
 from fleetwright_api.violation import Violation
@@ -37,6 +39,7 @@ def test_ready_is_derived_from_all_stages(statuses, wanted):
     assert (found.status, found.reason) == wanted
 
 
+make_status = partial(custom_status, installation="fleetwright-system/fleetwright")
 BAD = Violation("SecretNotFound", "Secret 'key' does not exist")
 OUTCOMES = [
     pytest.param(
@@ -95,7 +98,7 @@ OUTCOMES = [
 
 @pytest.mark.parametrize(("outcome", "wanted"), OUTCOMES)
 def test_stage_outcomes_map_to_conditions(outcome, wanted):
-    status = custom_status({}, outcome, generation=3, now=NOW, rolls_out=True)
+    status = make_status({}, outcome, generation=3, now=NOW, rolls_out=True)
     found = {each["type"]: (each["status"], each["reason"], each["message"]) for each in status["conditions"]}
     assert found == wanted
     assert status["observedGeneration"] == 3
@@ -104,9 +107,9 @@ def test_stage_outcomes_map_to_conditions(outcome, wanted):
 def test_custom_status_keeps_fields_of_skipped_stages():
     """A status keeps fields of stages that did not run and drops removed ones."""
     before = {"url": "http://x", "memory": {"claim": "c"}}
-    blocked = custom_status(before, StageOutcomes(resolved=[BAD]), generation=1, now=NOW, rolls_out=True)
+    blocked = make_status(before, StageOutcomes(resolved=[BAD]), generation=1, now=NOW, rolls_out=True)
     assert blocked["url"] == "http://x"
-    done = custom_status(
+    done = make_status(
         before, StageOutcomes(resolved=(), written="x", facts={"memory": None}), generation=1, now=NOW, rolls_out=True
     )
     assert "memory" not in done
@@ -114,5 +117,5 @@ def test_custom_status_keeps_fields_of_skipped_stages():
 
 def test_custom_status_is_stable_for_equal_outcomes():
     outcome = StageOutcomes(resolved=(), written="x", health=WorkloadHealth(True, "RolledOut", ""))
-    first = custom_status({}, outcome, generation=1, now=THEN, rolls_out=True)
-    assert custom_status(first, outcome, generation=1, now=NOW, rolls_out=True) == first
+    first = make_status({}, outcome, generation=1, now=THEN, rolls_out=True)
+    assert make_status(first, outcome, generation=1, now=NOW, rolls_out=True) == first

@@ -7,12 +7,15 @@ from fleetwright_operator.status.status import StageOutcomes, custom_status
 from fleetwright_operator.status.workload_health import WorkloadHealth
 
 NOW = "2026-03-01T12:00:00Z"
+INSTALLATION = "fleetwright-system/fleetwright"
 KINDS = ("Agent", "Skill", "McpServer")
 
 
 def object_with_status(*, rolls_out: bool = True, **outcome: Any) -> dict[str, Any]:
     """Return an object of generation 2 with the status that the operator writes for that outcome."""
-    status = custom_status({}, StageOutcomes(**outcome), generation=2, now=NOW, rolls_out=rolls_out)
+    status = custom_status(
+        {}, StageOutcomes(**outcome), generation=2, now=NOW, rolls_out=rolls_out, installation=INSTALLATION
+    )
     return {"metadata": {"name": "poet", "generation": 2}, "spec": {}, "status": status}
 
 

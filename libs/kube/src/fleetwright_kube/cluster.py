@@ -1,5 +1,8 @@
 """Reads objects from the cache and writes them through the API. Every response updates the cache."""
 
+import logging
+import re
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -20,6 +23,9 @@ from fleetwright_kube.ownership import check_ours, is_current
 from fleetwright_kube.port import ABSENT, Api, Object, Resource
 from fleetwright_kube.transitions import log_transitions
 from fleetwright_kube.write_guard import STATUS, Write, WriteGuard
+
+logger = logging.getLogger(__name__)
+_UNDECLARED = re.compile(r"\.status\.(\w+)[^:\s]*: field not declared in schema")
 
 
 class Action(StrEnum):
@@ -59,6 +65,8 @@ class Cluster:
         """The uids of owners for which the last reconcile could not write all children."""
         self._provided: set[str] = set()
         """The uids of owners for which children were written after the last write of the owner's status."""
+        self._undeclared: defaultdict[str, set[str]] = defaultdict(set)
+        """By kind: the fields of statuses that the CRD in this cluster lacks, because it is older than the operator."""
 
     def outdated(self, manifest: Object) -> Object | None:
         """Return the manifest with its hash if the child must be written; None if the child matches the manifest."""
@@ -133,7 +141,10 @@ class Cluster:
         After children were written, the status is written even if it is equal. The response then shows whether the
         owner was deleted. The watch event of the deletion may be late; until it arrives, the operator would recreate
         children that the garbage collector deletes.
+
+        Fields that an older CRD lacks are left out.
         """
+        status = {name: value for name, value in status.items() if name not in self._undeclared[entry.kind]}
         if entry.projection["status"] == status and entry.uid not in self._provided:
             return
         metadata = {"name": entry.name, "namespace": entry.namespace, "resourceVersion": entry.resource_version}
@@ -146,11 +157,28 @@ class Cluster:
         except NotFoundError:
             self._forget(entry)
             return
+        except InvalidRequestError as refused:
+            self._provided.add(entry.uid)
+            if not self._note_undeclared(entry.kind, status, refused.message):
+                raise
+            await self.write_status(entry, status)
+            return
         except Exception:
             self._provided.add(entry.uid)
             raise
         log_transitions(entry, status)
         self._on_status(entry, status)
+
+    def _note_undeclared(self, kind: str, status: Object, message: str) -> bool:
+        """Remember the fields of a refused status that the CRD lacks. Return whether there are any."""
+        fields = {found for found in _UNDECLARED.findall(message) if found in status}
+        if fields:
+            logger.warning(
+                "the CRD is older than the operator: apply the CRDs of this version, and restart the operator",
+                extra={"kind": kind, "fields": sorted(fields)},
+            )
+        self._undeclared[kind] |= fields
+        return bool(fields)
 
     async def annotate(self, entry: CachedObject, annotations: dict[str, str]) -> None:
         patch = {"metadata": {"annotations": annotations, "uid": entry.uid}}

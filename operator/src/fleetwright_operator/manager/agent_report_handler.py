@@ -11,6 +11,8 @@ from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.kinds.views import agent_of
 from fleetwright_operator.manager.agent_status_reader import StatusResult, is_unready
 from fleetwright_operator.observe.index_keys import Key
+from fleetwright_operator.observe.installation import is_managed_elsewhere
+from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.activity_status import REFRESH_SECONDS, activity_status
 from fleetwright_operator.status.agent_report import AgentReport
 from fleetwright_operator.status.agent_reports import AgentReports
@@ -22,19 +24,19 @@ _ENDING_SECONDS: Final = 1.0
 """Seconds until the operator reads a pod again that ends because its agent goes to sleep."""
 
 
-def readable_pods(cache: Cache) -> Iterator[CachedObject]:
+def readable_pods(cache: Cache, settings: Settings) -> Iterator[CachedObject]:
     """Yield the pods whose status is read: those that do not end, and those that end because their agent sleeps.
+
+    Pods of agents that another installation manages are left out.
 
     An agent may accept a task after the report that lets it sleep. Only the status of its ending pod shows this task.
     """
     for pod in cache.all("Pod"):
-        if not pod.deleting or _goes_to_sleep(cache, pod):
+        agent = cache.get(names.AGENT, pod.namespace, pod.labels.get(names.AGENT_LABEL, ""))
+        if agent is not None and is_managed_elsewhere(agent, settings):
+            continue
+        if not pod.deleting or (agent is not None and "sleep" in agent.projection["status"]):
             yield pod
-
-
-def _goes_to_sleep(cache: Cache, pod: CachedObject) -> bool:
-    agent = cache.get(names.AGENT, pod.namespace, pod.labels.get(names.AGENT_LABEL, ""))
-    return agent is not None and "sleep" in agent.projection["status"]
 
 
 def _may_sleep(spec: AgentSpec, report: AgentReport) -> bool:

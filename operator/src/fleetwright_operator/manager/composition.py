@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from fleetwright_api import names
 from fleetwright_kube.cache import Cache
+from fleetwright_kube.cached_object import CachedObject
 from fleetwright_kube.cluster import Cluster
 from fleetwright_kube.event_recorder import EventRecorder
 from fleetwright_kube.http_client import KubernetesApi
@@ -43,6 +44,7 @@ from fleetwright_operator.manager.approvals_client import ApprovalsClient
 from fleetwright_operator.manager.cache_sync import CacheSync
 from fleetwright_operator.manager.enqueuer import Enqueuer
 from fleetwright_operator.manager.health import ProcessHealth
+from fleetwright_operator.manager.installation_conflicts import InstallationConflicts
 from fleetwright_operator.manager.metrics import OperatorMetrics
 from fleetwright_operator.manager.ops_server import ops_app, serve
 from fleetwright_operator.manager.transition_events import TransitionEvents
@@ -142,7 +144,9 @@ def build_manager(
     metrics.queue_depth.set_function(lambda: queue.depth)
     metrics.export_expiries(lambda: cache.all("Secret"))
     metrics.count_approvals(lambda: cache.all(names.APPROVAL))
-    metrics.count_objects(lambda: (entry for kind in OWN_KINDS for entry in cache.all(kind)))
+    metrics.count_objects(
+        lambda: (entry for kind in OWN_KINDS for entry in cache.all(kind)), installation=settings.installation
+    )
     return Manager(
         settings=settings,
         metrics=metrics,
@@ -157,6 +161,7 @@ def build_manager(
             clocks,
             write_guard=write_guard,
             wake=enqueuer.enqueue_woken,
+            on_conflict=InstallationConflicts(settings, tell=event_recorder.record, now=clocks.now).report,
             asks=asks,
             approvals=ApprovalReconciler(
                 cluster=cluster,
@@ -170,11 +175,11 @@ def build_manager(
         ),
         report_handler=report_handler,
         status_reader=AgentStatusReader(
-            lambda: list(readable_pods(cache)), on_status=report_handler.handle, clock=time.monotonic
+            lambda: list(readable_pods(cache, settings)), on_status=report_handler.handle, clock=time.monotonic
         ),
         approval_lists=lists,
         approval_poller=ApprovalPoller(
-            lambda: list(asking_agents(cache)),
+            lambda: list(asking_agents(cache, settings)),
             read=client.read,
             tokens=lambda agent: operator_tokens(
                 stored_ring(cache.get(names.CARD_KEYS, *settings.card_keys_place)), agent.uid
@@ -194,6 +199,7 @@ def _reconciler(
     *,
     write_guard: WriteGuard,
     wake: Callable[[Key], None],
+    on_conflict: Callable[[CachedObject], None],
     asks: OpenApprovalIndex,
     approvals: ApprovalReconciler,
 ) -> Reconciler:
@@ -234,6 +240,8 @@ def _reconciler(
         },
         approvals=approvals,
         write_guard=write_guard,
+        settings=settings,
+        on_conflict=on_conflict,
     )
 
 

@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from fleetwright_api import names
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_kube.timestamps import parse_timestamp
+from fleetwright_operator.observe.installation import read_installation
 
 _SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15)
 
@@ -54,9 +55,10 @@ class OperatorMetrics:
         )
         self._approvals: Callable[[], Iterable[CachedObject]] = tuple
         self._objects: Callable[[], Iterable[CachedObject]] = tuple
+        self._installation = ""
         self._secrets: Callable[[], Iterable[CachedObject]] = tuple
         registry.register(_Approvals(lambda: self._approvals()))
-        registry.register(_Objects(lambda: self._objects()))
+        registry.register(_Objects(lambda: self._objects(), installation=lambda: self._installation))
         registry.register(_Expiries(lambda: self._secrets()))
 
     def count_write(self, verb: str, kind: str) -> None:
@@ -75,12 +77,15 @@ class OperatorMetrics:
         """
         self._approvals = approvals
 
-    def count_objects(self, objects: Callable[[], Iterable[CachedObject]]) -> None:
+    def count_objects(self, objects: Callable[[], Iterable[CachedObject]], *, installation: str) -> None:
         """Set the function that returns the objects to count. Each scrape counts them by their true conditions.
+
+        Those that another installation than `installation` manages are counted apart.
 
         A process that becomes the leader again sets a new function.
         """
         self._objects = objects
+        self._installation = installation
 
     def export_expiries(self, secrets: Callable[[], Iterable[CachedObject]]) -> None:
         """Set the function that returns the Secrets of client tokens. Each scrape reports when these tokens expire.
@@ -155,24 +160,40 @@ class _Approvals(Collector):
 
 
 class _Objects(Collector):
-    def __init__(self, objects: Callable[[], Iterable[CachedObject]]) -> None:
+    def __init__(self, objects: Callable[[], Iterable[CachedObject]], *, installation: Callable[[], str]) -> None:
         self._objects = objects
+        self._installation = installation
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        yield self._family()
+        yield from self._families()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         tally: Tally[tuple[str, str]] = Tally()
+        elsewhere: Tally[tuple[str, str]] = Tally()
         for entry in self._objects():
+            installation = read_installation(entry)
+            if installation not in {"", self._installation()}:
+                elsewhere[entry.kind, installation] += 1
+                continue
             for condition in entry.projection["status"].get("conditions", ()):
                 tally[entry.kind, condition["type"]] += condition["status"] == "True"
-        family = self._family()
+        by_condition, by_installation = self._families()
         for (kind, condition), number in sorted(tally.items()):
-            family.add_metric([kind, condition], number)
-        yield family
+            by_condition.add_metric([kind, condition], number)
+        for (kind, installation), number in sorted(elsewhere.items()):
+            by_installation.add_metric([kind, installation], number)
+        yield by_condition
+        yield by_installation
 
     @staticmethod
-    def _family() -> GaugeMetricFamily:
-        return GaugeMetricFamily(
-            "fleetwright_objects", "Objects on which a condition is true.", labels=["kind", "condition"]
+    def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily]:
+        return (
+            GaugeMetricFamily(
+                "fleetwright_objects", "Objects on which a condition is true.", labels=["kind", "condition"]
+            ),
+            GaugeMetricFamily(
+                "fleetwright_objects_managed_elsewhere",
+                "Objects in served namespaces that another installation manages.",
+                labels=["kind", "installation"],
+            ),
         )

@@ -6,12 +6,18 @@ from fleetwright_kube.cache import Cache
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.kinds.resources import REPLICA_SETS
 from fleetwright_operator.kinds.views import approval_of
+from fleetwright_operator.observe.installation import is_managed_elsewhere
+from fleetwright_operator.settings import Settings
 
 
-def asking_agents(cache: Cache) -> Iterator[tuple[CachedObject, CachedObject]]:
-    """Yield each agent that may ask for approvals, with its serving pod. Agents without one are left out."""
+def asking_agents(cache: Cache, settings: Settings) -> Iterator[tuple[CachedObject, CachedObject]]:
+    """Yield each agent of this installation that may ask for approvals, with its serving pod.
+
+    Agents without one are left out.
+    """
     for agent in cache.find("asks"):
-        pod = None if agent.deleting else serving_pod(cache, agent)
+        is_ours = not agent.deleting and not is_managed_elsewhere(agent, settings)
+        pod = serving_pod(cache, agent) if is_ours else None
         if pod is not None:
             yield agent, pod
 

@@ -209,5 +209,5 @@ def _identity(entry: CachedObject) -> tuple[object, ...]:
     """Return the parts of an object of Fleetwright's kinds that decide a reconcile: the spec, and annotations that
     users set.
     """
-    asked = (names.AUDIT_ACKNOWLEDGED_ANNOTATION, names.WAKE_ANNOTATION)
+    asked = (names.AUDIT_ACKNOWLEDGED_ANNOTATION, names.INSTALLATION_ANNOTATION, names.WAKE_ANNOTATION)
     return entry.uid, entry.generation, entry.deleting, *(entry.annotations.get(each) for each in asked)

@@ -108,7 +108,13 @@ class AgentReconciler:
             outcome = replace(outcome, workspace=workspace.health, facts={**outcome.facts, **workspace.facts})
         outcome = replace(outcome, write_loop=write_loop(self.cluster.list_delayed_writes(entry)))
         status = custom_status(
-            entry.projection["status"], outcome, generation=entry.generation, now=now, rolls_out=True, has_phase=True
+            entry.projection["status"],
+            outcome,
+            generation=entry.generation,
+            now=now,
+            rolls_out=True,
+            installation=self.settings.installation,
+            has_phase=True,
         )
         await self.cluster.write_status(entry, status)
         await self.workspaces.finish(observed.workspace, workspace)

@@ -26,6 +26,7 @@ from fleetwright_operator.credentials.stored_credentials import stored_ring
 from fleetwright_operator.kinds.views import agent_of, approval_of
 from fleetwright_operator.observe.approvals import is_of, serving_pod
 from fleetwright_operator.observe.index_keys import Key
+from fleetwright_operator.observe.installation import is_managed_elsewhere
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.approval_status import approval_status
@@ -58,6 +59,8 @@ class ApprovalReconciler:
             return ReconcileResult()
         if agent is None or agent.deleting or (entry is not None and not is_of(entry, agent)):
             return ReconcileResult()  # The garbage collector deletes Approvals of a deleted agent.
+        if is_managed_elsewhere(agent, self.settings):
+            return ReconcileResult()
         observed = self._observe(entry, agent, name)
         step = next_step(observed)
         if step.action is ApprovalAction.CREATE:

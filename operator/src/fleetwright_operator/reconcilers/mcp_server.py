@@ -69,7 +69,12 @@ class McpServerReconciler:
         outcome, probe_state = await self._outcome(observed)
         outcome = replace(outcome, write_loop=write_loop(self.cluster.list_delayed_writes(entry)))
         status = custom_status(
-            entry.projection["status"], outcome, generation=entry.generation, now=self.now(), rolls_out=True
+            entry.projection["status"],
+            outcome,
+            generation=entry.generation,
+            now=self.now(),
+            rolls_out=True,
+            installation=self.settings.installation,
         )
         await self.cluster.write_status(entry, status)
         # Delete the pod only after the status stores the result; until then the pod has the only copy.

@@ -18,7 +18,9 @@ from fleetwright_kube.cluster import Cluster
 from fleetwright_kube.write_guard import MEMORY_SECONDS, WriteGuard, WriteLoopError
 from fleetwright_operator.kinds.views import view_of
 from fleetwright_operator.observe.index_keys import UNREADABLE, Key
+from fleetwright_operator.observe.installation import is_managed_elsewhere
 from fleetwright_operator.reconcilers.result import ReconcileResult
+from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.status import StageOutcomes, custom_status
 from fleetwright_operator.status.write_loop import add_write_loop
 
@@ -44,14 +46,21 @@ class Reconciler:
         kinds: Mapping[str, KindReconciler],
         approvals: Callable[[Key], Awaitable[ReconcileResult]],
         write_guard: WriteGuard,
+        settings: Settings,
+        on_conflict: Callable[[CachedObject], None],
     ) -> None:
-        """Args: `approvals` also gets the keys of Approvals that do not exist, because the operator creates them."""
+        """Args:
+        approvals: Also gets the keys of Approvals that do not exist, because the operator creates them.
+        on_conflict: Is called with each object that another installation manages.
+        """
         self._cluster = cluster
         self._now = now
         self._key_rings = key_rings
         self._kinds = kinds
         self._approvals = approvals
         self._write_guard = write_guard
+        self._settings = settings
+        self._on_conflict = on_conflict
 
     async def __call__(self, key: Key) -> ReconcileResult:
         """Reconcile one object.
@@ -76,6 +85,10 @@ class Reconciler:
             self._write_guard.forget(key)
             return ReconcileResult()
         if entry.deleting or self._is_ending(entry.namespace):
+            return ReconcileResult()
+        if is_managed_elsewhere(entry, self._settings):
+            self._kinds[key[0]].forget(key)
+            self._on_conflict(entry)
             return ReconcileResult()
         if mistakes := view_of(entry).malformed:
             # No child is written: the meaning of such a spec is unknown, and the running children may still be right.
@@ -129,5 +142,6 @@ class Reconciler:
             generation=entry.generation,
             now=self._now(),
             rolls_out=entry.kind != names.SKILL,
+            installation=self._settings.installation,
         )
         await self._cluster.write_status(entry, status)

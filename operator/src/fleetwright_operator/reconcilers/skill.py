@@ -81,6 +81,7 @@ class SkillReconciler:
             generation=entry.generation,
             now=self.now(),
             rolls_out=False,
+            installation=self.settings.installation,
         )
         await self.cluster.write_status(entry, status)
         # The status must be written before the probe is deleted: until then, the result exists only in the probe's pod.

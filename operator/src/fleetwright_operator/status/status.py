@@ -70,6 +70,7 @@ def custom_status(
     generation: int,
     now: str,
     rolls_out: bool,
+    installation: str,
     has_phase: bool = False,
 ) -> dict[str, Any]:
     """Return the whole status.
@@ -80,6 +81,7 @@ def custom_status(
         generation: The generation of the object that this reconcile has observed.
         now: The time as the API formats it.
         rolls_out: False for kinds without pods, which have no condition `Available`.
+        installation: The id of the installation, which thereby manages the object.
         has_phase: True for kinds whose lists show one word for the state.
     """
     stages = [_accepted(outcome), _resolved(outcome), _programmed(outcome)]
@@ -96,7 +98,7 @@ def custom_status(
         generation=generation,
         now=now,
     )
-    return {**facts, "observedGeneration": generation, "conditions": conditions}
+    return {**facts, "installation": installation, "observedGeneration": generation, "conditions": conditions}
 
 
 def _accepted(outcome: StageOutcomes) -> Condition:
