@@ -94,6 +94,11 @@ async def test_pods_of_another_installation_are_not_read(two, api):
     await second.settle()
     labels = {names.AGENT_LABEL: "poet", names.MANAGED_BY: names.FIELD_MANAGER}
     api.put({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "poet-1", "namespace": "shop", "labels": labels}})
-    pods = {world: readable_pods(world.manager.cache, world.manager.settings) for world in (first, second)}
-    assert [pod.name for pod in pods[first]] == ["poet-1"]
-    assert list(pods[second]) == []
+
+    def read_pods(world):
+        return [pod.name for pod in readable_pods(world.manager.cache, world.manager.settings)]
+
+    assert read_pods(first) == ["poet-1"]
+    assert read_pods(second) == []
+    api.set_status("Pod", "poet-1", {"phase": "Failed", "reason": "Evicted"})
+    assert read_pods(first) == [], "its address may belong to another pod"

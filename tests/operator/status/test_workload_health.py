@@ -1,5 +1,7 @@
 """The messages about a Deployment and its pods, which name a remedy."""
 
+from dataclasses import replace
+
 import pytest
 
 from fleetwright_kube.cached_object import CachedObject
@@ -89,6 +91,27 @@ STATES = [
         id="it runs and never becomes ready",
     ),
 ]
+
+
+EVICTED = replace(
+    container({"terminated": {"exitCode": 137}}),
+    name="evicted",
+    created="2026-03-01T12:00:00Z",
+    projection={"phase": "Failed", "reason": "Evicted", "message": "disk", "containerStatuses": []},
+)
+
+
+def test_deployment_health_ignores_an_evicted_pod_beside_its_successor():
+    found = deployment({"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1})
+    starting = entry("Pod", phase="Pending")
+    health = deployment_health(found, [EVICTED, starting], revision="r2")
+    assert (health.reason, health.message) == ("RollingOut", "waiting for the pod to be ready")
+    assert deployment_health(found, [EVICTED], revision="r2").reason == "PodFailed"
+
+
+def test_deployment_health_of_a_suspended_agent_does_not_wait_for_an_evicted_pod():
+    health = deployment_health(deployment(UP), [EVICTED], revision="r2", suspended="spec.suspend is true")
+    assert health.reason == "Suspended"
 
 
 @pytest.mark.parametrize(("found", "pods", "status", "reason"), STATES)

@@ -17,6 +17,7 @@ from fleetwright_operator.status.activity_status import REFRESH_SECONDS, activit
 from fleetwright_operator.status.agent_report import AgentReport
 from fleetwright_operator.status.agent_reports import AgentReports
 from fleetwright_operator.status.report_parser import parse_report
+from fleetwright_operator.status.workload_health import has_ended
 
 _SCRAPE_SECONDS: Final = 15.0
 """Seconds until the operator reads an agent again that is idle for long enough and only waits for a scrape."""
@@ -27,13 +28,14 @@ _ENDING_SECONDS: Final = 1.0
 def readable_pods(cache: Cache, settings: Settings) -> Iterator[CachedObject]:
     """Yield the pods whose status is read: those that do not end, and those that end because their agent sleeps.
 
-    Pods of agents that another installation manages are left out.
+    Pods of agents that another installation manages are left out. So are those that have ended, because their addresses
+    may belong to other pods.
 
     An agent may accept a task after the report that lets it sleep. Only the status of its ending pod shows this task.
     """
     for pod in cache.all("Pod"):
         agent = cache.get(names.AGENT, pod.namespace, pod.labels.get(names.AGENT_LABEL, ""))
-        if agent is not None and is_managed_elsewhere(agent, settings):
+        if has_ended(pod) or (agent is not None and is_managed_elsewhere(agent, settings)):
             continue
         if not pod.deleting or (agent is not None and "sleep" in agent.projection["status"]):
             yield pod

@@ -55,6 +55,7 @@ from fleetwright_operator.status.audit_record import lost_lines
 from fleetwright_operator.status.budget_status import budget_status, next_reset_after
 from fleetwright_operator.status.runtime_report import degraded, drift, model_fails, over_budget, tools_of
 from fleetwright_operator.status.status import StageOutcomes, custom_status
+from fleetwright_operator.status.workload_health import has_ended
 from fleetwright_operator.status.write_loop import write_loop
 from fleetwright_operator.validate.agent_checks import ACCEPTED
 from fleetwright_operator.validate.check import violations
@@ -234,7 +235,8 @@ class AgentReconciler:
             resolved=(),
             written=f"revision {revision}",
             health=agent_health(observed, self.cluster.cache, revision, asleep=is_asleep),
-            not_reported=observed.report is None and any(not pod.deleting for pod in observed.of_kind("Pod")),
+            not_reported=observed.report is None
+            and any(not (pod.deleting or has_ended(pod)) for pod in observed.of_kind("Pod")),
             degraded=degraded(
                 observed.report,
                 tools,
@@ -284,8 +286,8 @@ class AgentReconciler:
         # annotation.
         versions += [keys.resource_version] if keys else []
         wanted = {names.REFRESH_ANNOTATION: short_hash([*versions, *observed.referenced_versions])}
-        for pod in observed.of_kind("Pod"):
-            if not pod.deleting and not wanted.items() <= pod.annotations.items():
+        for pod in _list_running(observed):
+            if not wanted.items() <= pod.annotations.items():
                 await self.cluster.annotate(pod, wanted)
 
     def _drift(self, observed: ObservedAgent, children: AgentChildren) -> Violation | None:
@@ -299,3 +301,8 @@ class AgentReconciler:
         return (
             {} if any(self.cluster.outdated(policy) for policy in policies) else ingress_facts(observed, self.settings)
         )
+
+
+def _list_running(observed: ObservedAgent) -> list[CachedObject]:
+    """Return the agent's pods that neither are deleted nor have ended."""
+    return [pod for pod in observed.of_kind("Pod") if not pod.deleting and not has_ended(pod)]

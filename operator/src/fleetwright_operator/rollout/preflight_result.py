@@ -29,7 +29,6 @@ REASONS = {TRYING, FAILED}
 
 The operator leaves them at an event of the pod or of a reference, or when a slot becomes free.
 """
-ENDED = {"Succeeded", "Failed"}
 """Phases in which no container runs."""
 
 

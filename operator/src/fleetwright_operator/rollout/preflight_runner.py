@@ -21,7 +21,6 @@ from fleetwright_operator.observe.index_keys import Key
 from fleetwright_operator.rollout import preflight_result
 from fleetwright_operator.rollout.preflight_backoff import PreflightBackoff
 from fleetwright_operator.rollout.preflight_result import (
-    ENDED,
     PreflightFailed,
     PreflightInterrupted,
     PreflightPassed,
@@ -32,7 +31,7 @@ from fleetwright_operator.rollout.preflight_result import (
 )
 from fleetwright_operator.rollout.probe_runner import delete_probes
 from fleetwright_operator.rollout.slot_limiter import WAITING_SECONDS, SlotLimiter
-from fleetwright_operator.status.workload_health import is_rolling
+from fleetwright_operator.status.workload_health import has_ended, is_rolling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +137,7 @@ class PreflightRunner:
     async def _hold(self, pod: CachedObject | None, result: PreflightFailed) -> Violation:
         """Keep the pod as evidence, but delete its policy, which releases the rollout slot."""
         policy = self.cluster.cache.get("NetworkPolicy", pod.namespace, pod.name) if pod else None
-        if pod and policy and pod.projection.get("phase") in ENDED:
+        if pod and policy and has_ended(pod):
             await self.cluster.delete(policy)
         return Violation(preflight_result.FAILED, f"cannot start: {result.message}")
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from fleetwright_kube.cache import Cache
 from fleetwright_kube.timestamps import parse_timestamp
 from fleetwright_operator.observe.index_keys import Key
-from fleetwright_operator.rollout.preflight_result import ENDED
+from fleetwright_operator.status.workload_health import has_ended
 
 LONGEST_SECONDS = 15 * 60
 """The time for the preflight, the drain and the progress deadline of a Deployment together."""
@@ -85,5 +85,5 @@ def find_rollouts(cache: Cache, *, now: int) -> set[Key]:
 
 def find_probed(cache: Cache) -> set[Key]:
     """Return the Skills and McpServers whose probe pod has not ended."""
-    pods = [pod for pod in cache.find("probe-pod") if pod.projection.get("phase") not in ENDED]
+    pods = [pod for pod in cache.find("probe-pod") if not has_ended(pod)]
     return {(owner.kind, pod.namespace, owner.name) for pod in pods if (owner := pod.controller)}

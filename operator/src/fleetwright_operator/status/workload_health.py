@@ -12,6 +12,7 @@ IMAGE_PULL = "ImagePull"
 CRASH = "CrashLoop"
 _IMAGE = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 _NAMED_IMAGE = re.compile(r'image "([^"]+)"')
+_ENDED = {"Succeeded", "Failed"}
 _CONFIG = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
 
@@ -50,7 +51,10 @@ def deployment_health(
         return WorkloadHealth(True, "RolledOut", "")
     if not current or not _is_observed(deployment, status):
         return WorkloadHealth(False, "RollingOut", "the rollout of this revision has not begun")
-    newest = sorted((pod for pod in pods if not pod.deleting), key=lambda pod: pod.created, reverse=True)
+    started = [pod for pod in pods if not pod.deleting]
+    # A pod that was evicted stays for a while. It explains the state only until it has a successor.
+    counted = [pod for pod in started if not has_ended(pod)] or started
+    newest = sorted(counted, key=lambda pod: pod.created, reverse=True)
     causes = [cause for pod in newest for cause in pod_causes(pod, claim)]
     return next(iter(causes), None) or _refused(status) or WorkloadHealth(False, "RollingOut", _waits_for(pods))
 
@@ -73,7 +77,7 @@ def _is_evicted(pod: CachedObject) -> bool:
 
 
 def _suspended(pods: Sequence[CachedObject], why: str) -> WorkloadHealth:
-    if pods:
+    if any(not has_ended(pod) for pod in pods):
         return WorkloadHealth(False, "Suspending", f"{why}: the pod is finishing its tasks")
     return WorkloadHealth(False, "Suspended", f"{why}: no pod runs; tasks and memory are kept")
 
@@ -91,6 +95,11 @@ def _is_observed(deployment: CachedObject, status: Mapping[str, Any]) -> bool:
 def is_rolling(deployment: CachedObject | None, *, stopped: bool) -> bool:
     """Return whether the pod of the newest template does not serve yet. A stopped workload has no pod."""
     return deployment is not None and not stopped and not _rolled_out(deployment, deployment.projection["status"])
+
+
+def has_ended(pod: CachedObject) -> bool:
+    """Return whether no container of the pod runs or will run again, as after an eviction."""
+    return pod.projection.get("phase") in _ENDED
 
 
 def pod_causes(pod: CachedObject, claim: CachedObject | None = None) -> Iterator[WorkloadHealth]:
