@@ -32,8 +32,8 @@ _OWN = {names.AGENT, names.SKILL, names.MCP_SERVER}
 _WITH_STATUS = {*_OWN, names.APPROVAL}
 _KEPT_METADATA = ("name", "labels", "annotations", "ownerReferences", "finalizers", "generation", "deletionTimestamp")
 _FOREIGN_LABELS = {"pod-template-hash"}
-_ASSIGNED = {"clusterIP", "clusterIPs", "nodePort", "volumeName"}
-"""Metadata fields that the API server assigns."""
+_ASSIGNED = {"clusterIP", "clusterIPs", "nodePort", "volumeName", "installation"}
+"""Fields that the API server assigns, and the name of the installation, which differs between the operators."""
 _HISTORY = {"observedGeneration", "previousRevision"}
 """Fields that describe earlier specs."""
 
