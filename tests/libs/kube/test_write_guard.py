@@ -184,3 +184,13 @@ def test_change_by_others_during_a_write_is_a_new_cause(guard):
         with guard.reconcile(POET), guard.write("update", ("Secret", "shop", "key"), {}) as sent:
             guard.note_change(POET, Change(entry(generation=1), entry(generation=2)))
             sent.version = "2"
+
+
+def test_guard_keeps_nothing_about_objects_that_were_not_written_lately(guard, clock):
+    for number in range(100):
+        write(guard, key=("Approval", "shop", f"clerk-{number}"))
+    clock.now += MEMORY_SECONDS + 1
+    write(guard)
+    guard.note_cause(("Approval", "shop", "clerk-1"))
+    assert list(guard._causes) == [POET]
+    assert [key for key, _ in guard._histories] == [POET]

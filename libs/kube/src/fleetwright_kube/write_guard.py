@@ -12,7 +12,7 @@ import json
 import logging
 import re
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -91,6 +91,16 @@ class _History:
         self.written_at = now
 
 
+@dataclass(slots=True)
+class _Causes:
+    """What has happened to one object since its reconciles have begun to write."""
+
+    causes: int = 0
+    observations: int = 0
+    writes: int = 0
+    """The number of its histories."""
+
+
 class WriteGuard:
     def __init__(
         self,
@@ -101,8 +111,8 @@ class WriteGuard:
         """Args: `on_delay` is called for each delayed write, with its verb and the kind of its object."""
         self._clock = clock
         self._on_delay = on_delay
-        self._causes: Counter[Id] = Counter()
-        self._observations: Counter[Id] = Counter()
+        self._causes: dict[Id, _Causes] = {}
+        """Of the objects whose reconciles have written lately."""
         self._histories: OrderedDict[tuple[Id, Write], _History] = OrderedDict()
         """Sorted by the time of the last write."""
         self._delayed: dict[Id, dict[Write, _History]] = {}
@@ -126,8 +136,9 @@ class WriteGuard:
             write.changes.append(change)
             return
         if is_cause(change):
-            self._causes[key] += 1
-        self._observations[key] += 1
+            self.note_cause(key)
+        else:
+            self.note_observation(key)
 
     def note_own_change(self, key: Id) -> None:
         """Record a change by a write of this process. For the reconcile that has written it, it is no new cause."""
@@ -136,12 +147,14 @@ class WriteGuard:
 
     def note_cause(self, key: Id) -> None:
         """Record that the object has a cause to be reconciled that is no object, such as a free slot."""
-        self._causes[key] += 1
-        self._observations[key] += 1
+        if known := self._causes.get(key):
+            known.causes += 1
+            known.observations += 1
 
     def note_observation(self, key: Id) -> None:
         """Record that the reconcile of `key` may write another status, such as after a report."""
-        self._observations[key] += 1
+        if known := self._causes.get(key):
+            known.observations += 1
 
     @contextmanager
     def write(self, verb: str, target: Id, body: Mapping[str, Any]) -> Iterator[WriteInFlight]:
@@ -171,6 +184,8 @@ class WriteGuard:
                 if sent.version is not None and change.entry.resource_version != sent.version:
                     self.note_change(key, change)
         history.add(digest, now=self._clock())
+        if (key, write) not in self._histories:
+            self._causes.setdefault(key, _Causes()).writes += 1
         self._histories[key, write] = history
         self._histories.move_to_end((key, write))
 
@@ -192,7 +207,6 @@ class WriteGuard:
     def forget(self, key: Id) -> None:
         """Drop what is kept about a deleted object."""
         self._causes.pop(key, None)
-        self._observations.pop(key, None)
         self._delayed.pop(key, None)
 
     def _find_history(self, key: Id, write: Write) -> _History:
@@ -206,7 +220,8 @@ class WriteGuard:
         return history
 
     def _count_causes(self, key: Id, write: Write) -> tuple[int, int]:
-        return self._causes[key], self._observations[key] if write.verb == STATUS else 0
+        known = self._causes.setdefault(key, _Causes())
+        return known.causes, known.observations if write.verb == STATUS else 0
 
     def _report_delay(self, key: Id, write: Write, history: _History) -> None:
         delayed = self._delayed.setdefault(key, {})
@@ -219,7 +234,11 @@ class WriteGuard:
     def _expire(self) -> None:
         oldest = self._clock() - MEMORY_SECONDS
         while self._histories and next(iter(self._histories.values())).written_at <= oldest:
-            self._histories.popitem(last=False)
+            (key, _), _ = self._histories.popitem(last=False)
+            if known := self._causes.get(key):
+                known.writes -= 1
+                if known.writes <= 0:
+                    del self._causes[key]
 
 
 def is_cause(change: Change) -> bool:
