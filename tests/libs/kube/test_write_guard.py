@@ -35,7 +35,7 @@ def guard(clock, delays):
 
 
 def write(guard, *, key=POET, verb="create", target=POLICY, body=None):
-    with guard.reconcile(key), guard.write(verb, target, {"spec": {}} if body is None else body):
+    with guard.attribute_writes(key), guard.guard_write(verb, target, {"spec": {}} if body is None else body):
         pass
 
 
@@ -128,7 +128,7 @@ def test_write_of_a_status_also_follows_the_status_of_others(guard):
 def test_own_writes_are_causes_for_others_only(guard):
     write_until_delayed(guard)
     write_until_delayed(guard, key=PAINTER, target=("Secret", "shop", "painter"))
-    with guard.reconcile(POET):
+    with guard.attribute_writes(POET):
         guard.note_own_change(POET)
         guard.note_own_change(PAINTER)
     assert write_until_delayed(guard) == 0
@@ -137,7 +137,7 @@ def test_own_writes_are_causes_for_others_only(guard):
 
 def test_event_that_precedes_the_response_is_an_own_write(guard):
     for _ in range(1 + BURST):
-        with guard.reconcile(POET), guard.write("update", ("Secret", "shop", "key"), {}) as sent:
+        with guard.attribute_writes(POET), guard.guard_write("update", ("Secret", "shop", "key"), {}) as sent:
             guard.note_change(POET, Change(entry(generation=1), entry(generation=2)))
             sent.version = "1"
     with pytest.raises(WriteLoopError):
@@ -146,14 +146,18 @@ def test_event_that_precedes_the_response_is_an_own_write(guard):
 
 def test_failed_writes_do_not_count(guard):
     for _ in range(50):
-        with pytest.raises(TimeoutError), guard.reconcile(POET), guard.write("create", POLICY, {"spec": {}}):
+        with (
+            pytest.raises(TimeoutError),
+            guard.attribute_writes(POET),
+            guard.guard_write("create", POLICY, {"spec": {}}),
+        ):
             raise TimeoutError
     assert write_until_delayed(guard) == 1 + BURST
 
 
 def test_write_outside_of_a_reconcile_is_never_delayed(guard):
     for _ in range(50):
-        with guard.write("create", POLICY, {}):
+        with guard.guard_write("create", POLICY, {}):
             pass
 
 
@@ -181,7 +185,7 @@ def test_loop_is_logged_once(guard, caplog):
 
 def test_change_by_others_during_a_write_is_a_new_cause(guard):
     for _ in range(50):
-        with guard.reconcile(POET), guard.write("update", ("Secret", "shop", "key"), {}) as sent:
+        with guard.attribute_writes(POET), guard.guard_write("update", ("Secret", "shop", "key"), {}) as sent:
             guard.note_change(POET, Change(entry(generation=1), entry(generation=2)))
             sent.version = "2"
 

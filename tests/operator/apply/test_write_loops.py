@@ -1,5 +1,6 @@
 """A write that repeats although nothing has changed is delayed, and the object says so."""
 
+import pytest
 from tests.operator.conftest import OperatorApi
 
 from fleetwright_api import names
@@ -26,45 +27,42 @@ def count_writes(api, what):
     return sum(write.endswith(what) for write in api.writes)
 
 
-async def test_writes_that_a_webhook_undoes_are_delayed_and_named(objects, make_world):
+@pytest.fixture
+async def looping(objects, make_world):
+    """An operator whose policies a webhook changes, once it has reported the loop."""
     api = StampingApi("NetworkPolicy")
     world = make_world(api)
     api.put(objects.agent())
     await world.start()
-    try:
-        await world.until(lambda: "WriteLoop" in world.conditions("Agent", "poet"))
-        sent = count_writes(api, "NetworkPolicy poet")
-        assert sent <= 2 + BURST, "the first write, the first repetitions, and none after them"
-        status, reason, message = world.conditions("Agent", "poet")["WriteLoop"]
-        assert (status, reason) == ("True", "Repeated")
-        assert "update NetworkPolicy poet" in message
-        assert world.manager.metrics.delayed_writes.labels(verb="update", kind="NetworkPolicy")._value.get() > 0
-
-        api.edit(names.AGENT, "poet", {"spec": {"instructions": "Sing."}})
-        await world.until(lambda: count_writes(api, "NetworkPolicy poet") > sent)
-
-        api.stamped = None
-        world.seconds += MEMORY_SECONDS
-        world.manager.queue.add((names.AGENT, "shop", "poet"))
-        await world.until(lambda: "WriteLoop" not in world.conditions("Agent", "poet"))
-    finally:
-        await world.stop()
+    await world.until(lambda: "WriteLoop" in world.conditions("Agent", "poet"))
+    yield world
+    await world.stop()
 
 
-async def test_delayed_write_is_sent_once_in_thirty_seconds(objects, make_world):
-    api = StampingApi("NetworkPolicy")
-    world = make_world(api)
-    api.put(objects.agent())
-    await world.start()
-    try:
-        await world.until(lambda: "WriteLoop" in world.conditions("Agent", "poet"))
-        before = count_writes(api, "NetworkPolicy poet")
-        world.seconds += REFILL_SECONDS
-        world.manager.queue.add((names.AGENT, "shop", "poet"))
-        await world.until(lambda: count_writes(api, "NetworkPolicy poet") == before + 1)
-        world.manager.queue.add((names.AGENT, "shop", "poet"))
-        await world.until(lambda: world.manager.queue.depth == 0)
-        assert count_writes(api, "NetworkPolicy poet") == before + 1
-        assert "WriteLoop" in world.conditions("Agent", "poet")
-    finally:
-        await world.stop()
+async def test_writes_that_a_webhook_undoes_are_delayed_and_named(looping):
+    api = looping.api
+    sent = count_writes(api, "NetworkPolicy poet")
+    assert sent <= 2 + BURST, "the first write, the first repetitions, and none after them"
+    status, reason, message = looping.conditions("Agent", "poet")["WriteLoop"]
+    assert (status, reason) == ("True", "Repeated")
+    assert "update NetworkPolicy poet" in message
+    assert looping.manager.metrics.delayed_writes.labels(verb="update", kind="NetworkPolicy")._value.get() > 0
+
+    api.edit(names.AGENT, "poet", {"spec": {"instructions": "Sing."}})
+    await looping.until(lambda: count_writes(api, "NetworkPolicy poet") > sent)
+
+    api.stamped = None
+    looping.seconds += MEMORY_SECONDS
+    looping.manager.queue.add((names.AGENT, "shop", "poet"))
+    await looping.until(lambda: "WriteLoop" not in looping.conditions("Agent", "poet"))
+
+
+async def test_delayed_write_is_sent_once_in_thirty_seconds(looping):
+    before = count_writes(looping.api, "NetworkPolicy poet")
+    looping.seconds += REFILL_SECONDS
+    looping.manager.queue.add((names.AGENT, "shop", "poet"))
+    await looping.until(lambda: count_writes(looping.api, "NetworkPolicy poet") == before + 1)
+    looping.manager.queue.add((names.AGENT, "shop", "poet"))
+    await looping.until(lambda: looping.manager.queue.depth == 0)
+    assert count_writes(looping.api, "NetworkPolicy poet") == before + 1
+    assert "WriteLoop" in looping.conditions("Agent", "poet")

@@ -216,7 +216,7 @@ class Cluster:
     async def delete(self, entry: CachedObject) -> None:
         self._check_lease()
         resource, version = self._scheme.resources[entry.kind], entry.resource_version
-        with self._write_guard.write("delete", entry.id, {}):
+        with self._write_guard.guard_write("delete", entry.id, {}):
             await self._api.delete(resource, entry.namespace, entry.name, uid=entry.uid, version=version)
         self._on_write("delete", entry.kind)
         self._forget(entry)
@@ -225,7 +225,7 @@ class Cluster:
         """Delete a pod. While it terminates, the pod stays in the cache, because it still needs its NetworkPolicy."""
         self._check_lease()
         resource, version = self._scheme.resources[pod.kind], pod.resource_version
-        with self._write_guard.write("delete", pod.id, {}):
+        with self._write_guard.guard_write("delete", pod.id, {}):
             ending = await self._api.delete(resource, pod.namespace, pod.name, uid=pod.uid, version=version)
         self._on_write("delete", pod.kind)
         if ending:
@@ -335,7 +335,7 @@ class Cluster:
         Args: `body` is what the write changes, without preconditions, by which a repetition is recognised.
         """
         self._check_lease()
-        with self._write_guard.write(verb, target, body) as sent:
+        with self._write_guard.guard_write(verb, target, body) as sent:
             answer = await request()
             sent.version = answer["metadata"]["resourceVersion"]
         self._on_write(verb, target[0])

@@ -78,11 +78,11 @@ class _History:
     tokens: float = BURST
     counted_at: float = 0.0
 
-    def refill(self, now: float) -> None:
+    def refill_tokens(self, now: float) -> None:
         self.tokens = min(float(BURST), self.tokens + (now - self.counted_at) / REFILL_SECONDS)
         self.counted_at = now
 
-    def add(self, body: bytes, *, now: float) -> None:
+    def add_write(self, body: bytes, *, now: float) -> None:
         if body in self.bodies:
             self.tokens -= 1
         self.bodies[body] = None
@@ -121,7 +121,7 @@ class WriteGuard:
         """By the object that is written. The event of a write may precede the response."""
 
     @contextmanager
-    def reconcile(self, key: Id) -> Iterator[None]:
+    def attribute_writes(self, key: Id) -> Iterator[None]:
         """Attribute the writes of the block to the reconcile of this object."""
         token = _reconciled.set(key)
         try:
@@ -157,7 +157,7 @@ class WriteGuard:
             known.observations += 1
 
     @contextmanager
-    def write(self, verb: str, target: Id, body: Mapping[str, Any]) -> Iterator[WriteInFlight]:
+    def guard_write(self, verb: str, target: Id, body: Mapping[str, Any]) -> Iterator[WriteInFlight]:
         """Delay the write of the block if it repeats too often. A write that raises an error does not count.
 
         A write outside of a reconcile is never delayed.
@@ -183,7 +183,7 @@ class WriteGuard:
             for change in sent.changes:
                 if sent.version is not None and change.entry.resource_version != sent.version:
                     self.note_change(key, change)
-        history.add(digest, now=self._clock())
+        history.add_write(digest, now=self._clock())
         if (key, write) not in self._histories:
             self._causes.setdefault(key, _Causes()).writes += 1
         self._histories[key, write] = history
@@ -216,7 +216,7 @@ class WriteGuard:
         history = self._histories.get((key, write))
         if history is None or history.causes != causes:
             return _History(causes, now, counted_at=now)
-        history.refill(now)
+        history.refill_tokens(now)
         return history
 
     def _count_causes(self, key: Id, write: Write) -> tuple[int, int]:

@@ -161,7 +161,7 @@ def build_manager(
             clocks,
             write_guard=write_guard,
             wake=enqueuer.enqueue_woken,
-            on_conflict=InstallationConflicts(settings, tell=event_recorder.record, now=clocks.now).report,
+            on_conflict=InstallationConflicts(settings, tell=event_recorder.record, now=clocks.now).report_conflict,
             asks=asks,
             approvals=ApprovalReconciler(
                 cluster=cluster,

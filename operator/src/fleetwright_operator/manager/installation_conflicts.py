@@ -24,7 +24,7 @@ class InstallationConflicts:
         self._now = now
         self._reported: set[tuple[str, str]] = set()
 
-    def report(self, entry: CachedObject) -> None:
+    def report_conflict(self, entry: CachedObject) -> None:
         """Report an object that another installation manages."""
         other, own = read_installation(entry), self._settings.installation
         if (entry.namespace, other) in self._reported:

@@ -81,7 +81,7 @@ class McpServerReconciler:
         if probe_state.answer is not None and not isinstance(probe_state.answer, ProbePending):
             answer = probe_state.answer
             self.schedule.record_result(entry.id, failure=answer.reason if isinstance(answer, ProbeFailure) else "")
-        await self.probes.finish(entry, keep=probe_state.kept)
+        await self.probes.finish_probes(entry, keep=probe_state.kept)
         stopped = outcome.programmed
         return ReconcileResult(
             settled=stopped is None and not has_failed(status),

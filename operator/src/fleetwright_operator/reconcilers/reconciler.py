@@ -69,7 +69,7 @@ class Reconciler:
             RetryLaterError: Retry after a fixed time.
             ApiError: A write failed; retry with backoff.
         """
-        with self._write_guard.reconcile(key):
+        with self._write_guard.attribute_writes(key):
             return await self._reconcile(key)
 
     async def _reconcile(self, key: Key) -> ReconcileResult:

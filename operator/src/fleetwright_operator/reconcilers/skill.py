@@ -87,7 +87,7 @@ class SkillReconciler:
         # The status must be written before the probe is deleted: until then, the result exists only in the probe's pod.
         if outcome.facts.get("look"):
             self.schedule.record_result(entry.id, failure=failure_reason(status))
-        await self.probes.finish(entry, keep=probing)
+        await self.probes.finish_probes(entry, keep=probing)
         stopped = outcome.programmed
         is_retried = bool(remote_source(skill_of(entry).spec.source)) and has_failed(status) and not is_final(status)
         return ReconcileResult(

@@ -2,7 +2,7 @@
 
     answer = await probes.run_probe(probe)     creates the pod if there is none, and if few probes run
     …the caller stores the answer in the owner's status, so that the probe is not repeated…
-    await probes.finish(entry)                 deletes the pods, and then their policies
+    await probes.finish_probes(entry)          deletes the pods, and then their policies
 
 The owner's reconciler decides from the owner's status whether a probe is needed at all.
 """
@@ -50,7 +50,7 @@ class ProbeRunner:
             return ProbeFailure(stopped.reason, stopped.message)
         return await result_of(self.cluster, probe.owner.namespace, probe.name)
 
-    async def finish(self, owner: CachedObject, *, keep: str = "") -> None:
+    async def finish_probes(self, owner: CachedObject, *, keep: str = "") -> None:
         """Delete the owner's probes except the one named `keep`. The next waiting probe may then run."""
         await delete_probes(self.cluster, owner, keep=keep)
         if not keep:
