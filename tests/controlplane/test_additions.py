@@ -215,3 +215,16 @@ def test_pod_template_invalid_quantity_is_refused_by_its_path(space, operator):
     space.agent("poet", podTemplate={"spec": {"containers": [over]}})
     place = "spec.podTemplate.spec.containers[agent].resources.limits.ephemeral-storage must be a quantity"
     space.wait("Agent", "poet", "Accepted", "False", says=place)
+
+
+def test_volume_claim_that_stays_in_deletion_is_named(space, operator):
+    space.agent("poet")
+    space.wait("Agent", "poet", "Programmed", "True")
+    held = {"metadata": {"finalizers": ["example.com/backup"]}}
+    space.admin.merge("PersistentVolumeClaim", space.name, "poet-memory", held)
+    space.admin.delete("PersistentVolumeClaim", space.name, "poet-memory")
+    space.agent("poet", instructions="Sing.")
+    space.wait("Agent", "poet", "Programmed", "False", says="'poet-memory' is being deleted and waits for example.com")
+
+    space.admin.merge("PersistentVolumeClaim", space.name, "poet-memory", {"metadata": {"finalizers": None}})
+    space.wait("Agent", "poet", "Programmed", "True")

@@ -4,6 +4,7 @@ import asyncio
 
 from tests.operator.conftest import OperatorApi
 
+from fleetwright_api import names
 from fleetwright_kube.errors import ApiError
 
 
@@ -80,3 +81,26 @@ async def test_child_writer_retries_one_child_at_a_time(make_world, objects):
     tried = [what.split()[1] for what in refused]
     assert len(set(tried[:5])) == 5, "the first pass tries all independent children"
     assert len(set(tried[-2:])) == 1, "each later pass retries only the first child"
+
+
+async def test_child_that_stays_in_deletion_is_named_with_its_finalizers(api, objects, world):
+    """A claim that a finalizer holds blocks a new spec, and the status says so instead of staying Ready."""
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    held = {"deletionTimestamp": "2026-03-01T12:00:00Z", "finalizers": ["kubernetes.io/pvc-protection"]}
+    api.edit("PersistentVolumeClaim", "poet-memory", {"metadata": held})
+    waiting = world.manager.metrics.reconciles.labels(kind=names.AGENT, outcome="waiting")
+    await world.until(lambda: waiting._value.get() > 0)
+    assert world.conditions("Agent", "poet")["Programmed"][0] == "True", "a deletion usually ends within seconds"
+
+    world.seconds += 5
+    api.edit(names.AGENT, "poet", {"spec": {"instructions": "Sing."}})
+    await world.until(lambda: world.conditions("Agent", "poet")["Programmed"][0] == "False")
+    _, reason, message = world.conditions("Agent", "poet")["Programmed"]
+    assert reason == "Terminating"
+    assert "PersistentVolumeClaim 'poet-memory' is being deleted and waits for kubernetes.io/pvc-protection" in message
+    assert api.find(names.AGENT, "poet")["status"]["observedGeneration"] == 2
+
+    api.remove("PersistentVolumeClaim", "poet-memory")
+    await world.until(lambda: world.conditions("Agent", "poet")["Programmed"][0] == "True")

@@ -47,8 +47,8 @@ def find_reasons() -> set[str]:
                 found |= set(_texts(call.args[1], name))
             elif kind == "Condition" and (not _is_true(call.args[1]) or ast.unparse(call.args[0]) in ABNORMAL):
                 found |= set(_texts(call.args[2], name))
-    # An exception carries this one.
-    return {*found, "Conflict"}
+    # Exceptions carry these.
+    return {*found, "Conflict", "Terminating"}
 
 
 def _is_true(value: ast.expr) -> bool:

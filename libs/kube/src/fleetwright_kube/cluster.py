@@ -2,7 +2,8 @@
 
 import logging
 import re
-from collections import defaultdict
+import time
+from collections import OrderedDict, defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -18,6 +19,8 @@ from fleetwright_kube.errors import (
     NotFoundError,
     OwnershipConflictError,
     RetryLaterError,
+    TerminalError,
+    UnfinishedDeletionError,
 )
 from fleetwright_kube.ownership import check_ours, is_current
 from fleetwright_kube.port import ABSENT, Api, Object, Resource
@@ -25,6 +28,9 @@ from fleetwright_kube.transitions import log_transitions
 from fleetwright_kube.write_guard import STATUS, Write, WriteGuard
 
 logger = logging.getLogger(__name__)
+_DELETION_SECONDS = 3.0
+"""A deletion usually ends within this time."""
+_REMEMBERED_DELETIONS = 1024
 _UNDECLARED = re.compile(r"\.status\.(\w+)[^:\s]*: field not declared in schema")
 
 
@@ -45,6 +51,7 @@ class Cluster:
         on_status: Callable[[CachedObject, Object], None],
         may_write: Callable[[], bool] = lambda: True,
         write_guard: WriteGuard | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Args: `on_change` is called for every response that changed the cache.
 
@@ -61,6 +68,9 @@ class Cluster:
         self._on_status = on_status
         self._may_write = may_write
         self._write_guard = write_guard or WriteGuard()
+        self._clock = clock
+        self._deletions: OrderedDict[str, float] = OrderedDict()
+        """By uid: when a child was first found in a deletion that has not ended."""
         self.failing: set[str] = set()
         """The uids of owners for which the last reconcile could not write all children."""
         self._provided: set[str] = set()
@@ -80,6 +90,7 @@ class Cluster:
         Raises:
             OwnershipConflictError: An object that Fleetwright does not manage has the child's name. It was not changed.
             RetryLaterError: The child is still being deleted, or exists already although it was not in the cache.
+            TerminalError: The child has been in deletion for several seconds.
             ApiError: The write failed; InvalidRequestError if the same write will always fail.
         """
         entry = self._entry(wanted)
@@ -93,12 +104,39 @@ class Cluster:
                 await self._mark(found, wanted)
                 raise RetryLaterError(0.1, f"{wanted['kind']} {found.name} already exists; the next reconcile decides")
             entry = found
-        check_ours(self._scheme, entry, wanted)
+        try:
+            check_ours(self._scheme, entry, wanted)
+        except UnfinishedDeletionError as unfinished:
+            await self._judge_deletion(entry, wanted, unfinished)
         if is_current(self._scheme, entry, wanted):
             return Action.UNCHANGED
         await self._update(wanted, entry)
         self._note_owners(wanted)
         return Action.CONFIGURED
+
+    async def _judge_deletion(self, entry: CachedObject, wanted: Object, unfinished: UnfinishedDeletionError) -> None:
+        """Raise the error for a child in deletion. After a few seconds, a person must know what holds it.
+
+        A pod may take as long as its tasks.
+
+        Raises:
+            UnfinishedDeletionError: The deletion has just begun.
+            TerminalError: It takes longer.
+        """
+        since = self._deletions.setdefault(entry.uid, self._clock())
+        while len(self._deletions) > _REMEMBERED_DELETIONS:
+            self._deletions.popitem(last=False)
+        if wanted["kind"] == "Pod" or self._clock() - since < _DELETION_SECONDS:
+            raise unfinished
+        resource = replace(self._scheme.resources[wanted["kind"]], metadata_only=True)
+        try:
+            body = await self._api.get(resource, entry.namespace, entry.name)
+        except NotFoundError:
+            raise unfinished from None
+        holders = ", ".join(body["metadata"].get("finalizers", ())) or "the garbage collector"
+        raise TerminalError(
+            "Terminating", f"{unfinished} and waits for {holders}. The operator writes it again as soon as it is gone"
+        ) from None
 
     async def conflict(self, manifest: Object) -> OwnershipConflictError | None:
         """Return an error if an object that is not ours has the child's name, else None. Nothing is written."""

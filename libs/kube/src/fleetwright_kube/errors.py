@@ -2,6 +2,7 @@
 
 OperatorError
 ├── RetryLaterError                  expected for a short time; retried after a fixed delay
+│   └── UnfinishedDeletionError      a child with this name is being deleted, or waits for the garbage collector
 ├── TerminalError                    a user must act; reported in a condition, and retried slowly or after a change
 │   └── OwnershipConflictError       an object with the name of a child exists and is not managed by Fleetwright
 └── ApiError                         an error response of the API server, by status
@@ -23,6 +24,11 @@ class RetryLaterError(OperatorError):
     def __init__(self, seconds: float, message: str) -> None:
         super().__init__(message)
         self.seconds = seconds
+
+
+class UnfinishedDeletionError(RetryLaterError):
+    def __init__(self, message: str) -> None:
+        super().__init__(1.0, message)
 
 
 class TerminalError(OperatorError):

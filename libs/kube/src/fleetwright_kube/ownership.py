@@ -8,7 +8,7 @@ from typing import Any
 
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_kube.drift import owns_all
-from fleetwright_kube.errors import OwnershipConflictError, RetryLaterError
+from fleetwright_kube.errors import OwnershipConflictError, UnfinishedDeletionError
 from fleetwright_kube.port import Object
 from fleetwright_kube.scheme import MANAGED_BY, Scheme
 
@@ -18,21 +18,22 @@ def check_ours(scheme: Scheme, entry: CachedObject, manifest: Object) -> None:
 
     Raises:
         OwnershipConflictError: The object is not managed by Fleetwright.
-        RetryLaterError: The object is ours but is being deleted.
+        UnfinishedDeletionError: The object is ours but is being deleted.
     """
     kind = manifest["kind"]  # The cached object may be a metadata-only view with another kind.
     owner = controller_of(manifest)
     controller = entry.controller
     if controller is not None and owner is not None and controller.uid != owner["uid"]:
         if (controller.kind, controller.name) == (owner["kind"], owner["name"]):
-            raise RetryLaterError(1.0, f"{kind} {entry.name} still belongs to the deleted {owner['kind']} of that name")
+            former = f"the deleted {owner['kind']} of that name"
+            raise UnfinishedDeletionError(f"{kind} {entry.name!r} still belongs to {former}")
         raise OwnershipConflictError(kind, entry.name, owner=f"{controller.kind} {controller.name!r}")
     controlled = controller is not None and owner is not None
     if not controlled and not _carries_labels(scheme, entry, manifest):
         owner_name = f"{controller.kind} {controller.name!r}" if controller is not None else ""
         raise OwnershipConflictError(kind, entry.name, owner=owner_name)
     if entry.deleting:
-        raise RetryLaterError(1.0, f"{kind} {entry.name} is being deleted")
+        raise UnfinishedDeletionError(f"{kind} {entry.name!r} is being deleted")
 
 
 def is_current(scheme: Scheme, entry: CachedObject, wanted: Object) -> bool:

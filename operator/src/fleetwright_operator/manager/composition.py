@@ -137,6 +137,7 @@ def build_manager(
         on_status=TransitionEvents(cache, warnings, now=clocks.now).record,
         may_write=may_write,
         write_guard=write_guard,
+        clock=clocks.monotonic,
     )
     reports, asks = AgentReports(clocks.seconds), OpenApprovalIndex(clocks.seconds)
     client, lists = ApprovalsClient(), ApprovalListHandler(cache, asks, enqueuer.enqueue_woken)
