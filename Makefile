@@ -101,7 +101,8 @@ layers: env ## Check which package may import which
 format: env ## Format the code
 	@.venv/bin/ruff check --quiet --fix . ; .venv/bin/ruff format --quiet .
 
-generated: env ## Regenerate agent-config.schema.json from the runtime's model
+generated: env ## Regenerate agent-config.schema.json from the runtime's model, and the chart's copies of the CRDs
+	@cp crds/*.yaml charts/fleetwright/files/crds/
 	@$(PYTHON) -c 'import json; from fleetwright_agent.config.agent import AgentConfig; print(json.dumps(AgentConfig.model_json_schema(by_alias=True), indent=2))' >agent_image/agent-config.schema.json
 
 pictures: env ## Record the pictures of the terminal in docs/pictures anew

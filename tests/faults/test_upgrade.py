@@ -33,12 +33,11 @@ def earlier(tmp_path: Path) -> Path:
     folder = tmp_path / "earlier"
     done = subprocess.run(["git", "archive", "HEAD~1", "charts", "crds"], cwd=ROOT, capture_output=True, check=False)
     if done.returncode:
-        for part in ("charts", "crds"):
-            shutil.copytree(ROOT / part, folder / part, symlinks=True)
+        shutil.copytree(ROOT / "charts", folder / "charts")
     else:
         with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
             archive.extractall(folder, filter="data")
-    crd = folder / "crds" / "agent.yaml"
+    crd = folder / "charts" / "fleetwright" / "files" / "crds" / "agent.yaml"
     body = yaml.safe_load(crd.read_text())
     schema = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     del schema["spec"]["properties"][NEWER]
