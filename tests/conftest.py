@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.machine import ceiling, machine_factor
+from tests.support.machine import REPORT_SECONDS, ceiling, machine_factor
 from tests.virtual_time import VirtualLoop
 
 _MARKERS = (
@@ -23,8 +23,6 @@ _MARKERS = (
     "starts_first: a module that takes long and starts first, so that the workers finish together",
     "exhaustive: a longer variant of a test, or a further test of the same behaviour; `make test` leaves it out",
 )
-_REPORT_SECONDS = 20.0
-"""The time after the ceiling of a wait, so that a test fails with the message of its wait."""
 _PROCESS_FOLDERS = frozenset({"controlplane", "faults"})
 _PROCESS_EVENTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})
 _SOCKET_EVENTS = frozenset({"socket.bind", "socket.connect", "socket.getaddrinfo"})
@@ -77,7 +75,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if _needs_process(item):
             item.add_marker(pytest.mark.process)
         if not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(ceiling() + _REPORT_SECONDS))
+            item.add_marker(pytest.mark.timeout(ceiling() + REPORT_SECONDS))
     items.sort(key=lambda item: item.get_closest_marker("starts_first") is None)
 
 

@@ -37,9 +37,18 @@ async def run_stages(stages: Sequence[Sequence[Ring]], results: ResultStore, fol
             ended += [Result(ring, CANNOT_RUN, 0.0, reason=f"{failed[0]} failed") for ring in stage]
             continue
         is_concurrent = len(stage) > 1
-        first = await asyncio.gather(*(run_ring(ring, is_concurrent=is_concurrent, folder=folder) for ring in stage))
-        for result in [await repeat_failures(each, folder) for each in first]:
-            results.add(result)
+
+        async def run_recorded(ring: Ring, *, is_concurrent: bool = is_concurrent) -> Result:
+            result = await run_ring(ring, is_concurrent=is_concurrent, folder=folder)
+            if result.is_green:
+                # An interruption of the other rings must not lose this result.
+                results.add(result)
+            return result
+
+        for first in await asyncio.gather(*(run_recorded(ring) for ring in stage)):
+            result = await repeat_failures(first, folder)
+            if not first.is_green:
+                results.add(result)
             ended.append(result)
     return ended
 

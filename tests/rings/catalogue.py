@@ -50,7 +50,9 @@ class Ring:
     repeats: bool = True
     """True if a failure may have another cause than the code, so that it is repeated."""
     builds: bool = False
-    """True if it builds the programs of the rings in later stages."""
+    """True if it builds programs of the rings in later stages, which do not run if it fails."""
+    is_recorded: bool = True
+    """False if a later run needs it on the same tree too, because what it has built may be gone."""
 
     @property
     def ceiling_seconds(self) -> float:
@@ -118,9 +120,22 @@ RINGS = {
         Ring("demo", (*_MAKE, "demo"), 20),
         Ring("team", (*_MAKE, "demo", "TEAM=1"), 20),
         # The tests of the chart need them. The first run builds helm, beside the ring `commands`.
-        Ring("helm", (*_PYTHON_MODULE, "e2e.cluster", "binaries", "helm", "prometheus"), 240, repeats=False),
+        Ring(
+            "helm",
+            (*_PYTHON_MODULE, "e2e.cluster", "binaries", "helm", "prometheus"),
+            240,
+            repeats=False,
+            is_recorded=False,
+        ),
         # The first run builds Kubernetes.
-        Ring("programs", (*_PYTHON_MODULE, "e2e.cluster", "binaries"), 900, repeats=False, builds=True),
+        Ring(
+            "programs",
+            (*_PYTHON_MODULE, "e2e.cluster", "binaries"),
+            900,
+            repeats=False,
+            builds=True,
+            is_recorded=False,
+        ),
         # Each worker of these rings has control planes and operators of its own, which need whole processors.
         _pytest_ring("controlplane", "tests/controlplane", workers=2, quiet_seconds=300, whole_seconds=600),
         _pytest_ring(
@@ -179,6 +194,8 @@ def select_stages(names: Sequence[str]) -> list[list[Ring]]:
         whole = names[0] == "test-all"
         return [[RINGS[name].to_whole_ring() if whole else RINGS[name] for name in stage] for stage in RUNS[names[0]]]
     if unknown := [name for name in names if name not in RINGS]:
+        if unknown[0] in RUNS:
+            raise ValueError(f"{unknown[0]!r} is a run of many rings; give it alone, or name rings only")
         raise ValueError(
             f"{unknown[0]!r} is not a ring of tests; choose one of the runs {', '.join(RUNS)}, "
             f"or some of the rings {', '.join(RINGS)}"

@@ -55,8 +55,11 @@ class ResultStore:
         return {key: record["unstable"] for key, record in last.items() if record["green"]}
 
     def add(self, result: Result) -> None:
-        """Record a result, unless the tree was changed in the meantime. Skipped tests may run elsewhere."""
-        if not self.is_known or hash_tree(self._checkout) != self._tree:
+        """Record a result, unless the tree was changed in the meantime.
+
+        Skipped tests may run elsewhere. Programs that a ring has built may be gone later.
+        """
+        if not self.is_known or not result.ring.is_recorded or hash_tree(self._checkout) != self._tree:
             return
         record = {
             "ring": ring_key(result.ring),

@@ -31,6 +31,8 @@ _LONGEST_LINE = 2**26
 _SHOWN_LINES = 60
 _PROGRESS_SECONDS = 30
 _PYTEST_FAILED = 1
+_LEFT_OUT = ("OPENAI_", "PYTEST_ADDOPTS", "PYTHONDONTWRITEBYTECODE")
+"""Variables that choose a real model or other tests, and one that keeps pytest from storing compiled modules."""
 
 
 @dataclass(frozen=True)
@@ -208,8 +210,8 @@ async def _run_command(ring: Ring, command: _Command, *, is_concurrent: bool) ->
 
 
 def _build_environment(outcome_file: Path) -> dict[str, str]:
-    """Return the environment of the rings, in which pytest keeps the test modules that it has compiled."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    """Return the environment of the rings, without what would change their results."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_LEFT_OUT)}
     return environment | {VARIABLE: str(outcome_file)}
 
 

@@ -38,6 +38,7 @@ def format_summary(results: Sequence[Result], skipped: Mapping[str, Sequence[str
         lines += [
             _format_ring(result),
             *(f"    {test} could not run: {why}" for test, why in _list_skip_reasons(result)),
+            *([f"    and {more} more"] if (more := len(result.skipped) - _SHOWN_SKIPPED) > 0 else []),
         ]
     if unstable:
         lines.append(f"unstable: {', '.join(found.test for found in unstable)}")

@@ -76,6 +76,12 @@ def test_ring_with_skipped_tests_runs_again(checkout, tmp_path):
     assert results.read_green_rings() == {}
 
 
+def test_ring_that_builds_programs_runs_again(checkout, tmp_path):
+    results = ResultStore(tmp_path, checkout)
+    results.add(Result(RINGS["helm"], status=0, seconds=1.0, passed=1))
+    assert results.read_green_rings() == {}
+
+
 def test_result_of_a_tree_that_was_changed_meanwhile_is_not_recorded(checkout, tmp_path):
     results = ResultStore(tmp_path, checkout)
     (checkout / "file").write_text("two")
@@ -101,6 +107,11 @@ def test_tree_changes_with_files_that_are_not_committed(tmp_path):
     assert len({empty, first, hash_tree(tmp_path)}) == 3
     status = subprocess.run(["git", "status", "--porcelain"], cwd=tmp_path, check=True, capture_output=True, text=True)
     assert status.stdout == "?? new\n"  # The index of the checkout is unchanged.
+
+
+def test_runs_stand_alone():
+    with pytest.raises(ValueError, match="'test' is a run of many rings; give it alone"):
+        select_stages(["test", "unit"])
 
 
 @pytest.mark.process

@@ -1,5 +1,7 @@
 """The runner on small rings: what is repeated, what is red, and what a ceiling prints."""
 
+import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -14,8 +16,9 @@ from e2e.cluster.progress import CANNOT_RUN
 from tests.rings.__main__ import run_stages
 from tests.rings.catalogue import PYTEST, Ring
 from tests.rings.results import ResultStore
-from tests.rings.runner import count_allowed_failures, repeat_failures, run_ring
+from tests.rings.runner import Result, count_allowed_failures, repeat_failures, run_ring
 from tests.rings.summary import count_failures, format_summary
+from tests.support.waiting import await_until
 
 pytestmark = pytest.mark.process
 
@@ -221,3 +224,55 @@ async def test_ring_that_cannot_run_says_why_and_fails_in_ci_only(folder, in_ci,
 )
 def test_allowed_unstable_tests_grow_with_the_ring(tests, allowed):
     assert count_allowed_failures(tests) == allowed
+
+
+async def test_ring_runs_without_variables_that_would_change_its_result(folder, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "a key of the caller")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-k nothing")
+    ring = command_ring(
+        "import os, sys; sys.exit(sum(name in os.environ for name in ('OPENAI_API_KEY', 'PYTEST_ADDOPTS')))"
+    )
+    assert (await run(ring, folder)).is_green
+
+
+async def test_interrupted_stage_keeps_the_results_of_rings_that_have_ended(folder):
+    quick, slow = (
+        replace(command_ring(f"import time; time.sleep({seconds})"), name=name)
+        for name, seconds in (("quick", 0), ("slow", 1000))
+    )
+    results = Recorded()
+    running = asyncio.ensure_future(run_stages([[quick, slow]], results, folder))
+    await await_until(lambda: results.rings, "the quick ring is recorded", shown=lambda: results.rings)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert results.rings == ["quick"]
+
+
+class Recorded:
+    """A store of results in memory."""
+
+    def __init__(self):
+        self.rings = []
+
+    def add(self, result):
+        self.rings.append(result.ring.name)
+
+
+def test_summary_says_how_many_skipped_tests_it_omits():
+    skipped = {f"test_{number}": "no helm" for number in range(25)}
+    lines = format_summary([Result(command_ring(""), 0, 1.0, passed=1, skipped=skipped)], {}, in_ci=False)
+    assert "    and 5 more" in lines
+
+
+@pytest.mark.parametrize("factor", ["abc", "0.5", "nan"])
+def test_factor_that_is_no_number_of_at_least_one_is_refused(factor):
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.rings", "static"],
+        cwd=CHECKOUT,
+        env={**os.environ, "FLEETWRIGHT_MACHINE_FACTOR": factor},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"FLEETWRIGHT_MACHINE_FACTOR is '{factor}': use a number of at least 1" in done.stderr

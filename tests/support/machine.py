@@ -17,6 +17,8 @@ REFERENCE_SECONDS = 0.15
 """The duration of `_work` on two quiet cores of the machine on which the budgets of the rings were measured."""
 LONGEST_SECONDS = 180.0
 """No ceiling is longer, before it is multiplied by the factor."""
+REPORT_SECONDS = 20.0
+"""The time after the ceiling of a wait, so that a test fails with the message of its wait."""
 MARGIN = 10.0
 """A ceiling is this many times longer than the promised duration."""
 
@@ -50,7 +52,15 @@ def machine_factor() -> float:
     """Return the factor that the first process of this run measured. Measure it if this is the first process."""
     if VARIABLE not in os.environ:
         os.environ[VARIABLE] = str(measure_factor())
-    return float(os.environ[VARIABLE])
+    try:
+        factor = float(os.environ[VARIABLE])
+    except ValueError:
+        factor = 0.0
+    if not factor >= 1.0:
+        sys.exit(
+            f"{VARIABLE} is {os.environ[VARIABLE]!r}: use a number of at least 1, or unset it to measure the machine"
+        )
+    return factor
 
 
 def is_in_ci() -> bool:

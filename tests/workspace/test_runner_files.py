@@ -32,6 +32,7 @@ def _code(answer: dict[str, Any]) -> str:
         pytest.param(b"x" * 3000 + b"\ny\n", {}, ("x" * 2000 + "\ny\n", 2, 2, 1), id="long line"),
         pytest.param("a\u2028b\x0cc\n".encode(), {}, ("a\u2028b\x0cc\n", 1, 1, 0), id="other separators"),
         pytest.param(b"a\rb\n", {}, ("a\rb\n", 1, 1, 0), id="lone carriage return"),
+        pytest.param(b"a\n" * 2001, {}, ("a\n" * 2000, 2000, 2001, 0), id="more lines than the limit by default"),
     ],
 )
 def test_read_returns_lines(
@@ -41,6 +42,12 @@ def test_read_returns_lines(
     answer = workspace.call("read", path="read.txt", **fields)
     assert (answer["text"], answer["lines"], answer["total_lines"], answer["truncated_lines"]) == wanted
     assert answer["size"] == len(data)
+
+
+def test_search_returns_a_hundred_matches_by_default(workspace: LocalWorkspace) -> None:
+    (workspace.root / "many.txt").write_text("needle\n" * 101)
+    answer = workspace.call("search", pattern="needle")
+    assert (len(answer["matches"]), answer["truncated"]) == (100, True)
 
 
 def test_read_of_large_file_is_a_range(workspace: LocalWorkspace) -> None:
