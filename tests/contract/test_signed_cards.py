@@ -19,7 +19,8 @@ from google.protobuf import json_format
 from google.protobuf.json_format import ParseDict
 from jwt import PyJWK
 from jwt.exceptions import PyJWKSetError
-from tests.support.machine import ceiling, is_in_ci
+from tests.support.installed_programs import require_programs
+from tests.support.machine import ceiling
 
 from fleetwright_api import names
 from fleetwright_api.encoding.canonical_json import canonical_json
@@ -61,16 +62,13 @@ def in_python(card: Card, keys: str) -> str:
 
 @pytest.fixture(scope="session")
 def in_javascript(process_ring: None) -> Verify:
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        say = pytest.fail if is_in_ci() else pytest.skip
-        say("node and npm are not on this machine: install Node.js 20 or newer")
-    installed = _installed(npm)
+    require_programs("node", "npm")
+    installed = _installed("npm")
 
     def verify(card: Card, keys: str) -> str:
         asked = json.dumps({"card": card, "keySet": json.loads(keys)})
         done = subprocess.run(
-            [node, installed / "verify.mjs"], input=asked, capture_output=True, text=True, check=False
+            ["node", installed / "verify.mjs"], input=asked, capture_output=True, text=True, check=False
         )
         if done.returncode:
             raise ValueError(done.stderr)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from e2e.cluster.ports import free_port
-from tests.support.machine import is_in_ci
+from tests.support.installed_programs import require_programs
 from tests.support.waiting import is_listening, wait_until
 
 NPM = Path(__file__).with_name("npm")
@@ -24,18 +24,9 @@ def python_servers(python_environment: Callable[[str], Path]) -> Path:
     return python_environment("mcp-servers")
 
 
-def _require_programs(*programs: str) -> None:
-    """Skip the test if a program is missing. In CI, fail it."""
-    for program in programs:
-        if shutil.which(program) is None:
-            if is_in_ci():
-                pytest.fail(f"{program} is missing, and with it what these tests need")
-            pytest.skip(f"{program} is not on this machine")
-
-
 def _from_npm(installed: Callable[..., Any], name: str, sources: Path) -> Path:
     """Return a folder with the sources and the packages that their lock names."""
-    _require_programs("npm")
+    require_programs("node", "npm")
     with installed(name, sources / "package-lock.json") as (folder, there):
         # The lock does not cover our own programs, so each run copies them from the checkout.
         for file in sources.iterdir():
@@ -62,7 +53,7 @@ def javascript_clients(installed: Callable[..., Any]) -> Path:
 @pytest.fixture(scope="session")
 def java_client(installed: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command of the program that uses the Java SDK of A2A, without its arguments."""
-    _require_programs("mvn", "java", "javac")
+    require_programs("mvn", "java", "javac")
     sums = MAVEN / "SHA256SUMS"
     with installed("maven-a2a-client", sums) as (folder, there):
         libraries = folder / "lib"
