@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from e2e.cluster.ports import free_port
 from tests.support.cli.dev_run import run_dev, run_fleetwright
 from tests.support.machine import ceiling
 from tests.support.waiting import wait_until
@@ -334,6 +335,17 @@ def test_fleet_answers_reloads_its_folder_and_stops_cleanly(quickstart):
     run.wait_for_output("not applied")
     assert run.say("support", "Still there?").returncode == 0
     assert "no agent 'nobody'" in run.say("nobody", "Hello").stderr
+
+
+@pytest.mark.process
+def test_processes_are_reached_although_a_proxy_is_set(tmp_path, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with Processes(tmp_path) as processes:
+        port = free_port()
+        processes.start("server", [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1"])
+        processes.wait_ready("server", f"http://127.0.0.1:{port}/", seconds=ceiling())
 
 
 @pytest.mark.process

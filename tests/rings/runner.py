@@ -31,6 +31,7 @@ _LONGEST_LINE = 2**26
 _SHOWN_LINES = 60
 _PROGRESS_SECONDS = 30
 _PYTEST_FAILED = 1
+_LOOPBACK = "localhost,127.0.0.1,::1"
 _LEFT_OUT = ("OPENAI_", "PYTEST_ADDOPTS", "PYTHONDONTWRITEBYTECODE")
 """Variables that choose a real model or other tests, and one that keeps pytest from storing compiled modules."""
 
@@ -212,7 +213,9 @@ async def _run_command(ring: Ring, command: _Command, *, is_concurrent: bool) ->
 def _build_environment(outcome_file: Path) -> dict[str, str]:
     """Return the environment of the rings, without what would change their results."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_LEFT_OUT)}
-    return environment | {VARIABLE: str(outcome_file)}
+    # A proxy of the environment cannot reach the servers of tests.
+    direct = ",".join(filter(None, (environment.get("NO_PROXY") or environment.get("no_proxy"), _LOOPBACK)))
+    return environment | {VARIABLE: str(outcome_file), "NO_PROXY": direct, "no_proxy": direct}
 
 
 async def _print_progress(ring: Ring, outcome_file: Path) -> None:

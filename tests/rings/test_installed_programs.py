@@ -22,7 +22,7 @@ def install_node(folder, version):
 
 def test_old_node_is_named_with_the_version_that_is_needed(folder):
     install_node(folder, "18.20.4")
-    with pytest.raises(pytest.skip.Exception, match="Node.js 18.20.4 is too old; install 20 or newer"):
+    with pytest.raises(pytest.skip.Exception, match=r"Node\.js 18\.20\.4 is too old; install 20 or newer"):
         require_programs("node")
 
 

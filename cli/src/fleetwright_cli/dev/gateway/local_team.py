@@ -4,7 +4,6 @@ An agent with `spec.sleep` starts with its first message and ends when it is idl
 """
 
 import json
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from fleetwright_api.spec.encoder import encode
 from fleetwright_cli.dev.gateway.local_gateway import GatewayPlace, LocalGateway
 from fleetwright_cli.dev.gateway.sleep_loop import SleepLoop
 from fleetwright_cli.dev.layout import AgentFiles
+from fleetwright_cli.dev.processes import LOOPBACK
 from fleetwright_operator.credentials.jws import new_secret
 from fleetwright_operator.credentials.keyring import Ring, renew_ring, ring_text
 from fleetwright_operator.credentials.rotation import Rotation
@@ -158,7 +158,7 @@ def _report(ops_port: int) -> Mapping[str, Any]:
     """Return the status that an agent reports; empty if it does not answer."""
     url = f"http://127.0.0.1:{ops_port}/status"
     try:
-        with urllib.request.urlopen(url, timeout=_STATUS_SECONDS) as answer:
+        with LOOPBACK.open(url, timeout=_STATUS_SECONDS) as answer:
             found: Mapping[str, Any] = json.loads(answer.read())
             return found
     except (OSError, ValueError):
