@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from tests.support.machine import ceiling
+from tests.support.machine import ceiling, machine_factor
 from tests.support.waiting import within
 
 from fleetwright_agent.storage.errors import TaskLogUnavailable
@@ -178,7 +178,7 @@ async def test_submit_short_does_not_block_on_a_foreign_lock(
             await asyncio.sleep(0.01)
             longest = max(longest, time.monotonic() - began)
         print(f"the event loop was held up for {longest * 1000:.0f} ms at most")  # noqa: T201 - the figure
-        assert longest < 0.9
+        assert longest < 0.9 * machine_factor()
         assert not any(each.done() for each in writing)
         closing = [asyncio.ensure_future(writer.aclose())] if closed else []
         await asyncio.sleep(0.01)
