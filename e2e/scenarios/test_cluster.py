@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from e2e.cluster.kubectl import Kubectl
 from e2e.scenarios import workloads
-from tests.support.machine import ceiling
+from tests.support.machine import ceiling, machine_factor
 from tests.support.waiting import wait_until
 
-CALL = "import sys,urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=2).status)"
+SECONDS = 2 * machine_factor()
+CALL = f"import sys,urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout={SECONDS}).status)"
 
-CONNECT = "import socket,sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=2)"
+CONNECT = f"import socket,sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout={SECONDS})"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from e2e.cluster.deploy import SYSTEM
 from e2e.scenarios.edges import ACCEPTED, REFUSED, Edge
 from e2e.scenarios.fleet import GATEWAY, Answer, Caller, Fleet, agent, answer, message, text_of, user
 from e2e.scenarios.sleeping import allow_sleep, phase_of, wait_for_sleep
-from tests.support.machine import ceiling
+from tests.support.machine import ceiling, machine_factor
 
 AUDIENCE = "fleetwright-gateway"
 
@@ -117,7 +117,8 @@ def test_agent_asks_its_sibling_through_the_gateway(team: Team) -> None:
 
 def test_gateway_pods_reach_agents_and_no_other_pods(team: Team) -> None:
     """The network policy of the chart lets the gateway reach agents, and no service of the namespace."""
-    connect = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=2)"
+    seconds = 2 * machine_factor()
+    connect = f"import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout={seconds})"
     where = ("exec", "deployment/fleetwright-gateway", f"--namespace={SYSTEM}", "--", "python", "-c", connect)
 
     def reaches(selector: str, port: int) -> bool:

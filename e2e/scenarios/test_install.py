@@ -18,7 +18,7 @@ from e2e.cluster.progress import Progress
 from e2e.cluster.provider import Provider
 from e2e.scenarios.conftest import QUICKSTART
 from e2e.scenarios.fleet import Fleet, agent, children
-from tests.support.machine import ceiling
+from tests.support.machine import ceiling, machine_factor
 from tests.support.waiting import wait_until
 
 SECOND = "second"
@@ -39,7 +39,8 @@ class Release:
 
     def reaches(self, host: str, port: int) -> bool:
         """Return True if a TCP connection from the operator's pod opens."""
-        connect = f"import socket; socket.create_connection(({host!r}, {port}), timeout=2)"
+        seconds = 2 * machine_factor()
+        connect = f"import socket; socket.create_connection(({host!r}, {port}), timeout={seconds})"
         command = (f"--namespace={self.namespace}", f"deployment/{SECOND}-operator", "--", "python", "-c", connect)
         return self.helm.kubectl.attempt("exec", *command, seconds=ceiling()).returncode == 0
 

@@ -14,6 +14,7 @@ from e2e.cluster.provider import Provider
 from e2e.scenarios import workloads
 from e2e.scenarios.fleet import Caller, Fleet, message, text_of, user
 from e2e.scenarios.reviewers import decide, opened, reviewer
+from tests.support.machine import machine_factor
 
 GIT_SERVER = Path(__file__).with_name("git_server.py").read_text()
 SHOP = CHECKOUT / "examples/coding-agent/shop"
@@ -179,7 +180,8 @@ def test_person_decides_a_command_with_kubectl(desk: Desk) -> None:
 
 def test_workspace_is_isolated_except_from_its_agent(desk: Desk) -> None:
     fleet = desk.fleet
-    connect = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=2)"
+    seconds = 2 * machine_factor()
+    connect = f"import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout={seconds})"
     agent, workspace, server = (
         fleet.get(f"pod/{name}")["status"]["podIP"] for name in (fleet.pod_of(AGENT), desk.pod(), "shop-git")
     )

@@ -32,7 +32,7 @@ def program() -> str:
 )
 def test_program_of_the_guide_calls_an_agent(fleet: Fleet, token: str, wanted: tuple[int, str]) -> None:
     address = fleet.address["url"]
-    card = httpx.get(f"{address}/.well-known/agent-card.json", trust_env=False).json()
+    card = httpx.get(f"{address}/.well-known/agent-card.json", trust_env=False, timeout=ceiling()).json()
 
     async def protected(request: Request) -> Response:
         known = request.headers.get("authorization", "").startswith("Bearer ")

@@ -188,7 +188,7 @@ async def test_agent_wakes_to_delete_the_records_of_calls(agent, mounted):
     done = {"status": PeerCallStatus.COMPLETED, "ended_at": now}
     await storage.peer_calls.begin(PeerCall("1", "client:a", "c", "t", "team/cook", "boil", now, **done))
     await storage.file.aclose()
-    async with agent() as guest, httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url) as http:
+    async with agent() as guest, httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=ceiling()) as http:
 
         async def has_next_wake() -> bool:
             return (await http.get("/status")).json()["activity"]["nextWakeAt"] is not None

@@ -17,6 +17,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from tests.support.http_server import serve_app
+from tests.support.installed_programs import require_programs
 from tests.support.waiting import await_until
 
 from fleetwright_agent.config.layout import Layout
@@ -276,6 +277,7 @@ async def test_mcp_invalid_header_is_reported_without_its_value(tmp_path, value,
 
 @pytest.fixture(scope="module")
 def certificate(process_ring: None, tmp_path_factory):
+    require_programs("openssl")
     folder = tmp_path_factory.mktemp("tls")
     subject = ("-subj", "/CN=tools", "-addext", "subjectAltName=IP:127.0.0.1")
     files = ("-keyout", folder / "key.pem", "-out", folder / "ca.pem")

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.machine import ceiling
 
 from fleetwright_a2a.bindings.rest import _PATHS, _PREFIXES
 from fleetwright_a2a.dialects.dialect import SENDS, STREAMS, Operation
@@ -73,14 +74,14 @@ class Caller:
         self, verb: str, path: str, *, may_wait: bool = False, **content: Any
     ) -> tuple[httpx.Response, str] | None:
         """Return the response and its text, or None if the call waits for a task. Streams end at the read timeout."""
-        timeout = httpx.Timeout(20, read=PATIENCE if may_wait else 20)
+        timeout = httpx.Timeout(ceiling(), read=PATIENCE if may_wait else ceiling())
         text = b""
         try:
             with self.agent.http.stream(verb, path, timeout=timeout, **content) as response:
                 for piece in response.iter_raw():
                     text += piece
         except httpx.ReadTimeout:
-            assert may_wait
+            assert may_wait, f"{verb} {path} was not answered in time"
             if not text:
                 self.agent.check()
                 return None

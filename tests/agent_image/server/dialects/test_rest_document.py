@@ -42,7 +42,7 @@ def test_r8_every_response_conforms_to_the_openapi_document(
             *(python_environment("schemathesis") / "schemathesis", "run", tmp_path / "openapi.yaml"),
             *("--url", f"{agent.http.base_url}/a2a", "--header", "A2A-Version: 1.0"),
             *("--header", "Authorization: Bearer token-of-default", "--exclude-checks", LEFT_OUT),
-            *("--max-time", str(SECONDS), "--request-timeout", "2", "--max-failures", "5", "--no-color"),
+            *("--max-time", str(SECONDS), "--request-timeout", f"{ceiling():.0f}", "--max-failures", "5", "--no-color"),
         ]
         ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=ceiling())
         assert ended.returncode == 0, ended.stdout[-8000:] + ended.stderr[-2000:]
