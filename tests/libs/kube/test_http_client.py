@@ -210,11 +210,11 @@ async def test_merge_releases_its_fields_despite_a_concurrent_write(api, stub):
 
 async def test_read_log_requests_the_last_line_as_text(api, stub):
     stub.answers += [web.Response(text='{"tools": []}\n'), answer(400, message="container is waiting to start")]
-    assert await api.read_log("shop", "tools-probe-1", limit=100) == '{"tools": []}\n'
+    assert await api.read_log("shop", "tools-probe-1", container="probe", limit=100) == '{"tools": []}\n'
     assert stub.asked[0].path == "/api/v1/namespaces/shop/pods/tools-probe-1/log"
-    assert dict(stub.asked[0].query) == {"tailLines": "1", "limitBytes": "100"}
+    assert dict(stub.asked[0].query) == {"container": "probe", "tailLines": "1", "limitBytes": "100"}
     with pytest.raises(InvalidRequestError, match="waiting to start"):
-        await api.read_log("shop", "tools-probe-1", limit=100)
+        await api.read_log("shop", "tools-probe-1", container="probe", limit=100)
 
 
 async def test_delete_returns_an_object_that_is_still_terminating(api, stub):

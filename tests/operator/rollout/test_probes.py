@@ -75,6 +75,19 @@ def ended(phase: str, *, code: int = 0, message: str = "", **facts: object) -> d
     return {"phase": phase, "containerStatuses": [{"name": "probe", "image": "img", "state": state}], **facts}
 
 
+def beside(sidecar: dict, *, phase: str, code: int | None = None, **facts: object) -> dict:
+    """Return the status of a pod to which a webhook has added a container, before the probe's own."""
+    own = {"running": {}} if code is None else {"terminated": {"exitCode": code, "reason": "Error", "message": "Oops"}}
+    names_states = [("sidecar", sidecar), ("probe", own)]
+    return {
+        "phase": phase,
+        "containerStatuses": [{"name": n, "image": "i", "state": s} for n, s in names_states],
+        **facts,
+    }
+
+
+RUNS = {"running": {}}
+BROKE = {"terminated": {"exitCode": 2, "message": "no license"}}
 WAITING = {"waiting": {"reason": "ErrImagePull", "message": "not found"}}
 PODS = [
     pytest.param(None, ProbePending(), id="a pod that was not seen yet says nothing"),
@@ -109,6 +122,28 @@ PODS = [
         ended("Failed", code=1, message="Traceback"),
         ProbeFailure("CrashLoop", "the container ended with exit code 1 (Error): Traceback"),
         id="a program that broke is no answer to the question",
+    ),
+    pytest.param(beside(RUNS, phase="Running", code=0), None, id="a report does not wait for a sidecar"),
+    pytest.param(beside(BROKE, phase="Failed", code=0), None, id="a sidecar that fails leaves the report valid"),
+    pytest.param(
+        beside(RUNS, phase="Failed", code=0, reason="DeadlineExceeded"),
+        None,
+        id="a deadline after the report is no failure",
+    ),
+    pytest.param(
+        beside(BROKE, phase="Failed", code=1),
+        ProbeFailure("CrashLoop", "the container ended with exit code 1 (Error): Oops"),
+        id="the exit code of a sidecar is not the probe's",
+    ),
+    pytest.param(
+        beside(RUNS, phase="Running", code=1),
+        ProbeFailure("CrashLoop", "the container ended with exit code 1 (Error): Oops"),
+        id="a crash does not wait for a sidecar",
+    ),
+    pytest.param(
+        beside(RUNS, phase="Failed", code=137, reason="DeadlineExceeded"),
+        ProbeFailure("DeadlineExceeded", "the probe did not end within its deadline"),
+        id="a probe that the deadline killed took too long",
     ),
     pytest.param(
         {"phase": "Failed", "reason": "DeadlineExceeded"},
@@ -199,6 +234,23 @@ async def test_run_probe_runs_once_and_is_deleted_after_its_result(api, cluster,
     assert (api.has("Pod", probe.name), api.has("NetworkPolicy", probe.name)) == (False, True)
     await delete_probes(cluster, owner())
     assert not api.has("NetworkPolicy", probe.name)
+
+
+async def test_injected_sidecar_keeps_no_probe_from_its_result(api, runner, probe):
+    await runner.run_probe(probe)
+    pod = api.find("Pod", probe.name)
+    sidecar = {"name": "mesh", "image": "mesh:1"}
+    states = [("mesh", {"running": {}}), ("probe", {"terminated": {"exitCode": 0}})]
+    statuses = [{"name": name, "state": state} for name, state in states]
+    api.logs[probe.name] = '{"tools": [1]}\n'
+    api.put(
+        {
+            **pod,
+            "spec": {**pod["spec"], "containers": [sidecar, *pod["spec"]["containers"]]},
+            "status": {"phase": "Running", "containerStatuses": statuses},
+        }
+    )
+    assert await runner.run_probe(probe) == ProbeReport({"tools": [1]})
 
 
 async def test_delete_probes_keeps_the_current_probe(api, cluster, runner, probe, owner):

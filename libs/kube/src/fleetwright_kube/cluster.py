@@ -275,9 +275,9 @@ class Cluster:
         """Return the writes that repeat in the reconciles of this object, although nothing has changed."""
         return self._write_guard.list_delayed(owner.id)
 
-    async def read_log(self, pod: CachedObject, *, limit: int) -> str:
-        """Return the last line that a pod logged."""
-        return await self._api.read_log(pod.namespace, pod.name, limit=limit)
+    async def read_log(self, pod: CachedObject, *, container: str, limit: int) -> str:
+        """Return the last line that a container of the pod logged, at most `limit` bytes."""
+        return await self._api.read_log(pod.namespace, pod.name, container=container, limit=limit)
 
     async def read(self, kind: str, namespace: str, name: str) -> Object:
         """Read a whole object with one GET, for content that the cache does not keep."""

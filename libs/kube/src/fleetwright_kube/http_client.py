@@ -164,8 +164,8 @@ class KubernetesApi:
         lingers = answer.get("metadata", {}).get("deletionGracePeriodSeconds")
         return {"kind": resource.kind, **answer} if lingers else {}
 
-    async def read_log(self, namespace: str, pod: str, *, limit: int) -> str:
-        query = {"tailLines": "1", "limitBytes": str(limit)}
+    async def read_log(self, namespace: str, pod: str, *, container: str, limit: int) -> str:
+        query = {"container": container, "tailLines": "1", "limitBytes": str(limit)}
         body = await self._answer("GET", f"{_PODS.path(namespace, pod)}/log", query=query, accept="*/*")
         return body.decode(errors="replace")
 

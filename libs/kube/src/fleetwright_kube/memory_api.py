@@ -214,10 +214,13 @@ class MemoryApi:
             self._write("delete", {"kind": resource.kind, "metadata": {"name": name}}, write)
         return {}
 
-    async def read_log(self, namespace: str, pod: str, *, limit: int) -> str:
+    async def read_log(self, namespace: str, pod: str, *, container: str, limit: int) -> str:
         self.gets.append(f"log {pod}")
         if not self.has("Pod", pod, namespace=namespace):
             raise NotFoundError(f"Pod {pod} not found")
+        containers = self.find("Pod", pod, namespace=namespace)["spec"]["containers"]
+        if container not in (each["name"] for each in containers):
+            raise InvalidRequestError(f"container {container} is not valid for pod {pod}")
         if pod not in self.logs:
             raise InvalidRequestError("the pod has no log")
         return self.logs[pod][:limit]

@@ -108,8 +108,8 @@ class Api(Protocol):
         """
         ...
 
-    async def read_log(self, namespace: str, pod: str, *, limit: int) -> str:
-        """Return the last line of a pod's log, at most `limit` bytes."""
+    async def read_log(self, namespace: str, pod: str, *, container: str, limit: int) -> str:
+        """Return the last line of the log of a pod's container, at most `limit` bytes."""
         ...
 
     def watch(

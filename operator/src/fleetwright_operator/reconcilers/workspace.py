@@ -15,7 +15,13 @@ from fleetwright_kube.cluster import Cluster
 from fleetwright_operator.apply.child_writer import write_children
 from fleetwright_operator.build.network.addresses import Destination
 from fleetwright_operator.build.workspace.children import WorkspaceChildren
-from fleetwright_operator.build.workspace.clone import clone_input_hash, clone_manifests, clone_name, git_source
+from fleetwright_operator.build.workspace.clone import (
+    CONTAINER,
+    clone_input_hash,
+    clone_manifests,
+    clone_name,
+    git_source,
+)
 from fleetwright_operator.build.workspace.egress_hosts import has_hosts
 from fleetwright_operator.build.workspace.volume import claim_name
 from fleetwright_operator.observe.workspace import ObservedWorkspace
@@ -117,7 +123,7 @@ class WorkspaceStep:
         if stopped is not None:
             # The policy stays, because deleting it would trigger a pass that writes it again.
             return WorkspaceOutcome(health=_refused(stopped), stopped=stopped, facts={}, kept=name)
-        result = await result_of(self.cluster, agent.namespace, name)
+        result = await result_of(self.cluster, agent.namespace, name, container=CONTAINER)
         if isinstance(result, ProbePending):
             why = f": {result.why.message}" if result.why else ""
             return _waiting(WorkloadHealth(False, CLONING, f"{git.url} is being cloned{why}"), kept=name)

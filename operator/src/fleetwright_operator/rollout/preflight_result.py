@@ -16,9 +16,8 @@ from fleetwright_operator.rollout.probe_result import (
     REFUSED,
     UNAVAILABLE,
     UNUSABLE,
-    ProbeFailure,
     last_words,
-    unreported,
+    spoken_failure,
 )
 from fleetwright_operator.status.workload_health import CRASH, crash, pod_causes
 
@@ -125,10 +124,12 @@ def _refused(pod: CachedObject, ended: Mapping[str, Any]) -> PreflightFailed | P
     """Return the error message of the agent's container, or of the init container that ended first."""
     if ended:
         return PreflightFailed(last_words(ended) if ended.get("exitCode") == 2 else crash(ended).message)
-    failure = unreported(pod)
-    if isinstance(failure, ProbeFailure) and failure.reason in {REFUSED, UNUSABLE}:
+    states = (status.get("state", {}) for status in pod.projection.get("containerStatuses", ()))
+    failures = (spoken_failure(state.get("terminated") or {}) for state in states)
+    failure = next(filter(None, failures), None)
+    if failure and failure.reason in {REFUSED, UNUSABLE}:
         return PreflightFailed(failure.message)
-    if isinstance(failure, ProbeFailure) and failure.reason == UNAVAILABLE:
+    if failure and failure.reason == UNAVAILABLE:
         return PreflightInterrupted(failure.message)
     cause = next((cause for cause in pod_causes(pod) if cause.reason == CRASH), None)
     return PreflightFailed(cause.message) if cause else PreflightInterrupted("its pod failed")

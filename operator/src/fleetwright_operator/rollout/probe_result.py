@@ -1,4 +1,8 @@
-"""The result of a probe's pod: pending, a report, or a failure. Pure."""
+"""The result of a probe's pod: pending, a report, or a failure. Pure.
+
+The container that runs the probe's program decides. A container that an admission webhook added may run for ever, or
+fail.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +11,7 @@ from typing import Any
 from fleetwright_api.encoding.untrusted_json import read_json
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.build.probe import CONTAINER
-from fleetwright_operator.status.workload_health import WorkloadHealth, pod_causes
+from fleetwright_operator.status.workload_health import WorkloadHealth, crash, pod_causes
 
 REFUSED = "Refused"
 """The program ran and reported an error. All other reasons come from the pod or the cluster."""
@@ -44,19 +48,36 @@ class ProbeFailure:
 ProbeResult = ProbePending | ProbeReport | ProbeFailure
 
 
-def unreported(pod: CachedObject | None) -> ProbePending | ProbeFailure | None:
-    """Return the result if the pod's status alone determines it; None if the log has the report."""
-    phase = pod.projection.get("phase") if pod else None
-    if pod is None or phase == "Succeeded":
-        return None if pod else ProbePending()
-    for container in pod.projection.get("containerStatuses", ()):
-        ended = container.get("state", {}).get("terminated", {})
-        # The probe's program is never restarted, but a sidecar may be, so a sidecar counts only when the pod has
-        # failed.
-        final = phase == "Failed" or container.get("name") == CONTAINER
-        if final and ended.get("exitCode") in _SPOKEN:
-            return ProbeFailure(_SPOKEN[ended["exitCode"]], last_words(ended))
-    return _failed(pod) if phase == "Failed" else ProbePending(next(pod_causes(pod), None))
+def unreported(pod: CachedObject | None, *, container: str = CONTAINER) -> ProbePending | ProbeFailure | None:
+    """Return the result if the pod's status alone determines it; None if the log of `container` has the report."""
+    if pod is None:
+        return ProbePending()
+    phase = pod.projection.get("phase")
+    ended = termination_of(pod, container)
+    if phase == "Succeeded" or ended.get("exitCode") == 0:
+        return None
+    if failure := spoken_failure(ended):
+        return failure
+    if phase == "Failed":
+        return _failed(pod, ended)
+    if ended:
+        return _crashed(ended)
+    return ProbePending(next(pod_causes(pod), None))
+
+
+def termination_of(pod: CachedObject, container: str) -> Mapping[str, Any]:
+    """Return how a container ended; an empty mapping if it has not ended. The program is never restarted."""
+    for status in pod.projection.get("containerStatuses", ()):
+        if status.get("name") == container:
+            ended: Mapping[str, Any] = status.get("state", {}).get("terminated") or {}
+            return ended
+    return {}
+
+
+def spoken_failure(ended: Mapping[str, Any]) -> ProbeFailure | None:
+    """Return the error that a program reported itself before it ended; None if it did not."""
+    reason = _SPOKEN.get(ended.get("exitCode", 0))
+    return ProbeFailure(reason, last_words(ended)) if reason else None
 
 
 def parse_report(line: str) -> ProbeReport | ProbeFailure:
@@ -72,11 +93,18 @@ def parse_report(line: str) -> ProbeReport | ProbeFailure:
     return ProbeReport(document)
 
 
-def _failed(pod: CachedObject) -> ProbeFailure:
+def _failed(pod: CachedObject, ended: Mapping[str, Any]) -> ProbeFailure:
     if pod.projection.get("reason") == "DeadlineExceeded":
         return ProbeFailure("DeadlineExceeded", "the probe did not end within its deadline")
+    if ended:
+        return _crashed(ended)
     cause = next(pod_causes(pod), None)
     return ProbeFailure(cause.reason, cause.message) if cause else ProbeFailure("PodFailed", "the probe's pod failed")
+
+
+def _crashed(ended: Mapping[str, Any]) -> ProbeFailure:
+    cause = crash(ended)
+    return ProbeFailure(cause.reason, cause.message)
 
 
 def last_words(ended: Mapping[str, Any]) -> str:

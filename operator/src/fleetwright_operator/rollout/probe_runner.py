@@ -13,7 +13,7 @@ from fleetwright_kube.cached_object import CachedObject
 from fleetwright_kube.cluster import Cluster
 from fleetwright_kube.errors import InvalidRequestError, NotFoundError
 from fleetwright_operator.apply.child_writer import write_children
-from fleetwright_operator.build.probe import Probe, probe_manifests
+from fleetwright_operator.build.probe import CONTAINER, Probe, probe_manifests
 from fleetwright_operator.observe.index_keys import Key
 from fleetwright_operator.rollout.probe_result import (
     REPORT_LIMIT,
@@ -67,14 +67,17 @@ class ProbeRunner:
         self.limiter.release_reservation(owner)
 
 
-async def result_of(cluster: Cluster, namespace: str, name: str) -> ProbeResult:
-    """Return the result of the pod with this name, which runs once and reports in the last line of its log."""
+async def result_of(cluster: Cluster, namespace: str, name: str, *, container: str = CONTAINER) -> ProbeResult:
+    """Return the result of the pod with this name.
+
+    `container` runs once and reports in the last line of its log. The pod may have other containers, which do not count.
+    """
     pod = cluster.cache.get("Pod", namespace, name)
-    known = unreported(pod)
+    known = unreported(pod, container=container)
     if known is not None or pod is None:
         return known or ProbePending()
     try:
-        return parse_report(await cluster.read_log(pod, limit=REPORT_LIMIT))
+        return parse_report(await cluster.read_log(pod, container=container, limit=REPORT_LIMIT))
     except NotFoundError:
         return ProbePending()  # the pod was deleted before its log was read
     except InvalidRequestError as refused:

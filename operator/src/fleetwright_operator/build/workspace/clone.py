@@ -22,6 +22,7 @@ from fleetwright_operator.build.workspace.volume import FILES, files_volume
 from fleetwright_operator.settings import Settings
 
 COMPONENT: Final = "workspace-clone"
+CONTAINER: Final = "clone"
 _CREDENTIALS: Final = "/etc/fleetwright/git"
 _KEYS: Final = ("password", "token", "username")
 _SECONDS: Final = 600
@@ -82,7 +83,7 @@ def _pod(owner: Owner, agent: AgentView, git: WorkspaceGitSpec, input_hash: str,
         f"--into={FOLDER}",
     ]
     container = {
-        "name": "clone",
+        "name": CONTAINER,
         "image": settings.agent_image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["fleetwright-agent", "fetch", "workspace", *arguments],
