@@ -14,6 +14,7 @@ from fleetwright_api import names
 from fleetwright_api.model_catalog import MODEL_KEYS, PRICE_KEYS
 from fleetwright_operator.credentials.rotation import Rotation
 from fleetwright_operator.environment import settings_from
+from fleetwright_operator.settings import HelperPodDefaults
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "fleetwright"
@@ -133,6 +134,7 @@ def test_cluster_role_rules_are_exactly_as_listed(render):
         "core/persistentvolumeclaims": ["create", "get", "list", "patch", "watch"],
         "core/pods": write,
         "core/pods/log": ["get"],
+        **{f"core/{kind}": watch for kind in ("limitranges", "resourcequotas")},
         "apps/deployments": write,
         "apps/replicasets": ["list", "watch"],
         "networking.k8s.io/networkpolicies": write,
@@ -325,6 +327,7 @@ def test_crd_stays_below_the_object_size_limit(render):
         assert len(json.dumps(crd)) < 256 * 1024
 
 
+LINUX = {"kubernetes.io/os": "linux"}
 PLACING = {
     "nodeSelector": {"pool": "infra"},
     "tolerations": [{"key": "infra", "operator": "Exists", "effect": "NoSchedule"}],
@@ -338,15 +341,61 @@ def test_operator_pod_placement_and_metadata_follow_the_values(render):
     marks = {"podLabels": {"team": "platform"}, "podAnnotations": {"example.com/paged": "no"}}
     (deployment,) = of_kind(render(**PLACING, **marks), "Deployment")
     template = deployment["spec"]["template"]
-    assert {key: template["spec"][key] for key in PLACING} == PLACING
+    assert {key: template["spec"][key] for key in PLACING} == {**PLACING, "nodeSelector": {**LINUX, "pool": "infra"}}
     assert template["metadata"]["labels"]["team"] == "platform"
     assert deployment["spec"]["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
     assert set(template["metadata"]["annotations"]) == {"example.com/paged", "fleetwright.dev/catalog"}
 
 
-def test_operator_pod_has_no_placement_by_default(render):
+def test_operator_pod_is_placed_on_linux_by_default(render):
     (deployment,) = of_kind(render(), "Deployment")
-    assert set(PLACING).isdisjoint(deployment["spec"]["template"]["spec"])
+    assert {key: deployment["spec"]["template"]["spec"].get(key) for key in PLACING} == {
+        **dict.fromkeys(PLACING),
+        "nodeSelector": LINUX,
+    }
+
+
+HELPER_PODS = {
+    "resources": {"requests": {"cpu": "100m"}},
+    "labels": {"cost": "platform"},
+    "annotations": {"sidecar.istio.io/inject": "false"},
+    "nodeSelector": {"pool": "helpers"},
+    "tolerations": [{"key": "helpers", "operator": "Exists"}],
+    "priorityClassName": "low",
+}
+
+
+def test_helper_pods_reach_the_operator_as_settings(render):
+    found = settings_from(
+        {name: value for name, value in environment(render(helperPods=HELPER_PODS)).items() if "HELPER" in name}
+    )
+    assert found.helper_pods == HelperPodDefaults(
+        resources=HELPER_PODS["resources"],
+        labels=HELPER_PODS["labels"],
+        annotations=HELPER_PODS["annotations"],
+        node_selector=HELPER_PODS["nodeSelector"],
+        tolerations=tuple(HELPER_PODS["tolerations"]),
+        priority_class_name="low",
+    )
+    unset = {name: value for name, value in environment(render()).items() if "HELPER" in name}
+    assert settings_from(unset).helper_pods == HelperPodDefaults()
+
+
+@pytest.mark.parametrize("omits", [False, True])
+def test_ids_of_pods_can_be_left_to_the_cluster(render, omits):
+    documents = render(podSecurity={"omitIds": omits}, gateway={"enabled": True})
+    assert environment(documents)["FLEETWRIGHT_OMIT_IDS"] == str(omits).lower()
+    securities = [each["spec"]["template"]["spec"]["securityContext"] for each in of_kind(documents, "Deployment")]
+    assert len(securities) == 2
+    for security in securities:
+        assert security["runAsNonRoot"] is True
+        assert {"runAsUser", "runAsGroup", "fsGroup"}.isdisjoint(security) is omits
+
+
+def test_gateway_pods_are_placed_on_linux(render):
+    documents = render(gateway={"enabled": True, "nodeSelector": {"pool": "edge"}})
+    selectors = [each["spec"]["template"]["spec"]["nodeSelector"] for each in of_kind(documents, "Deployment")]
+    assert {**LINUX, "pool": "edge"} in selectors
 
 
 def test_pod_disruption_budget_is_rendered_on_request(render):
@@ -486,6 +535,9 @@ BAD = [
         id="more replicas at rest than under load",
     ),
     pytest.param({"cards": {"keySetURL": "http://keys"}}, "keySetURL", id="a key set that anybody could replace"),
+    pytest.param({"helperPods": {"affinity": {}}}, "affinity", id="a field that helper pods do not have"),
+    pytest.param({"helperPods": {"labels": {"fleetwright.dev/agent": "x"}}}, "helperPods/labels/fleetwright.dev", id="our label"),
+    pytest.param({"podSecurity": {"omitIds": "yes"}}, "omitIds", id="a switch that is a word"),
     pytest.param({"imagePullPolicy": "Sometimes"}, "imagePullPolicy", id="an unknown policy"),
     pytest.param({"catalog": {"models": {"m": {"contextwindow": 1}}}}, "contextwindow", id="a misspelt model fact"),
     pytest.param(

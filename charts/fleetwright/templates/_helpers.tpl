@@ -58,6 +58,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [""]
   resources: [pods/log]
   verbs: [get]
+# Read so that the resources of helper pods meet the rules of their namespace.
+- apiGroups: [""]
+  resources: [limitranges, resourcequotas]
+  verbs: [get, list, watch]
 # Events for kubectl describe. The count of an equal Event is increased.
 - apiGroups: [""]
   resources: [events]

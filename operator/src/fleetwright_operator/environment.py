@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import yaml
 
-from fleetwright_api import durations
+from fleetwright_api import durations, names
 from fleetwright_api.address_space import Endpoint, Network, covers_all_public
 from fleetwright_api.model_catalog import Catalog, parse_catalog
+from fleetwright_api.quantity import parse_quantity
 from fleetwright_operator.credentials.rotation import SHORTEST, Rotation
-from fleetwright_operator.settings import Cilium, Dns, GatewayReference, PodSelector, Settings
+from fleetwright_operator.settings import Cilium, Dns, GatewayReference, HelperPodDefaults, PodSelector, Settings
 
 _MINUTE: Final = 60
 _DENY_API_SERVER = "FLEETWRIGHT_DENY_API_SERVER"
@@ -36,6 +37,8 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
         catalog=_catalog(environ.get("FLEETWRIGHT_CATALOG_FILE")),
         agent_resources=_json(environ, "FLEETWRIGHT_AGENT_RESOURCES", base.agent_resources),
         server_resources=_json(environ, "FLEETWRIGHT_SERVER_RESOURCES", base.server_resources),
+        helper_pods=_helper_pods(environ, "FLEETWRIGHT_HELPER_PODS"),
+        omit_ids=_switch(environ, "FLEETWRIGHT_OMIT_IDS", base.omit_ids),
         token_rotation=_rotation(environ, "FLEETWRIGHT_TOKEN", base.token_rotation),
         drain_seconds=int(_number(environ, "FLEETWRIGHT_DRAIN_SECONDS", base.drain_seconds)),
         token_lead_seconds=int(_number(environ, "FLEETWRIGHT_TOKEN_LEAD_SECONDS", base.token_lead_seconds)),
@@ -121,6 +124,51 @@ def _pods(environ: Mapping[str, str], name: str) -> PodSelector | None:
     if set(value) - {"namespace", "labels"} or not value.get("namespace"):
         raise ValueError(f"{name} must be a JSON object with namespace and, optionally, labels")
     return PodSelector(namespace=value["namespace"], labels=value.get("labels", {}))
+
+
+def _helper_pods(environ: Mapping[str, str], name: str) -> HelperPodDefaults:
+    value = _json(environ, name, {})
+    kinds: Mapping[str, tuple[type, str]] = {
+        "resources": (dict, "an object"),
+        "labels": (dict, "an object"),
+        "annotations": (dict, "an object"),
+        "nodeSelector": (dict, "an object"),
+        "tolerations": (list, "a list"),
+        "priorityClassName": (str, "a text"),
+    }
+    if unknown := sorted(set(value) - set(kinds)):
+        raise ValueError(f"{name}.{unknown[0]} cannot be set; allowed fields: {', '.join(kinds)}")
+    for key, (kind, words) in kinds.items():
+        if not isinstance(value.get(key, kind()), kind):
+            raise ValueError(f"{name}.{key} must be {words}")
+    for part in ("labels", "annotations"):
+        for key in value.get(part, {}):
+            if key.startswith(names.OWN_PREFIXES):
+                raise ValueError(f"{name}.{part}[{key}] is managed by the operator; remove it")
+    try:
+        _check_resources(value.get("resources", {}))
+    except ValueError as error:
+        raise ValueError(f"{name}.resources: {error}") from None
+    return HelperPodDefaults(
+        resources=value.get("resources", {}),
+        labels=value.get("labels", {}),
+        annotations=value.get("annotations", {}),
+        node_selector=value.get("nodeSelector", {}),
+        tolerations=tuple(value.get("tolerations", ())),
+        priority_class_name=value.get("priorityClassName", ""),
+    )
+
+
+def _check_resources(resources: Mapping[str, Any]) -> None:
+    """Raise ValueError if resources are not objects of requests and limits with quantities."""
+    for part, values in resources.items():
+        if part not in {"requests", "limits"} or not isinstance(values, dict):
+            raise ValueError(f"{part} must be requests or limits, an object of quantities")
+        for name, quantity in values.items():
+            try:
+                parse_quantity(quantity)
+            except ValueError:
+                raise ValueError(f"{part}.{name} must be a quantity such as 100m or 64Mi, not {quantity!r}") from None
 
 
 def _gateway(environ: Mapping[str, str]) -> GatewayReference | None:

@@ -70,6 +70,22 @@ class Dns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HelperPodDefaults:
+    """What helper pods get if the Agent's or McpServer's `podTemplate` does not decide it.
+
+    Helper pods are probes, preflights, workspaces, egress proxies and clones.
+    """
+
+    resources: Mapping[str, Any] = field(default_factory=dict)
+    """Requests and limits that replace ours. They do not apply to a workspace's shell."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    priority_class_name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayReference:
     """The installation's gateway. Its pods may reach every agent, and agents of a team may reach it."""
 
@@ -97,6 +113,9 @@ class Settings:
     catalog: Catalog = field(default_factory=Catalog)
     agent_resources: Mapping[str, Any] = field(default_factory=lambda: _AGENT_RESOURCES)
     server_resources: Mapping[str, Any] = field(default_factory=lambda: _SERVER_RESOURCES)
+    helper_pods: HelperPodDefaults = field(default_factory=HelperPodDefaults)
+    omit_ids: bool = False
+    """True if pods get no user and group ids from us, because the cluster's admission sets them."""
     drain_seconds: int = 30
     token_rotation: Rotation = field(default_factory=lambda: Rotation(ttl=30 * _DAY, overlap=3 * _DAY))
     """The rotation of callers' tokens if an Agent does not set one."""

@@ -160,7 +160,7 @@ def test_ephemeral_storage_limit_includes_fetched_skills(objects, settings):
     pod = agent_pod(objects, settings, fetched=["haiku", "ode"])
     assert storage(pod["containers"][0]) == ("64Mi", "1088Mi")
     assert size(pod, "tmp") == "1Gi"
-    assert [storage(each) for each in pod["initContainers"]] == [("16Mi", "256Mi")] * 2
+    assert [storage(each) for each in pod["initContainers"]] == [("64Mi", "1088Mi")] * 2
 
 
 REFUSED = [

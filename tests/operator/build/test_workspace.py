@@ -9,7 +9,8 @@ import pytest
 from fleetwright_operator.build.agent import AgentParts, agent_children
 from fleetwright_operator.build.auth_files import Tokens
 from fleetwright_operator.build.network.addresses import Destination, ServiceInfo
-from fleetwright_operator.build.workspace.children import workspace_children
+from fleetwright_operator.build.pod.namespace_limits import NO_LIMITS
+from fleetwright_operator.build.workspace.children import helpers_of, workspace_children
 from fleetwright_operator.build.workspace.clone import clone_manifests, git_source
 from fleetwright_operator.build.workspace.egress_hosts import proxy_document
 from fleetwright_workspace.proxy.egress_rules import parse_rules
@@ -46,7 +47,9 @@ def test_workspace_manifests_with_every_field_match_golden(objects, settings, go
     view = objects.agent_view(workspace=EVERYTHING)
     git = git_source(view)
     found = Destination(text="git.example.com:443", peers=({"ipBlock": {"cidr": "0.0.0.0/0"}},), port=443)
-    cloning = clone_manifests(view, git, input_hash="0123456789", found=found, settings=settings)
+    cloning = clone_manifests(
+        view, git, input_hash="0123456789", found=found, helpers=helpers_of(view, NO_LIMITS, settings)
+    )
     written = children(view, settings, services=SERVICES, proxy_address="10.96.7.8")
     golden("workspace-full", [*written.manifests, *cloning])
 

@@ -19,7 +19,7 @@ from fleetwright_operator.manager.health import ProcessHealth
 from fleetwright_operator.manager.logs import JsonFormatter
 from fleetwright_operator.manager.metrics import OperatorMetrics
 from fleetwright_operator.manager.ops_server import ops_app, serve
-from fleetwright_operator.settings import PodSelector
+from fleetwright_operator.settings import HelperPodDefaults, PodSelector
 
 
 def test_settings_are_read_from_the_environment(tmp_path):
@@ -31,6 +31,8 @@ def test_settings_are_read_from_the_environment(tmp_path):
             "FLEETWRIGHT_CATALOG_FILE": str(catalog),
             "FLEETWRIGHT_MONITORING_PODS": '{"namespace": "m", "labels": {"app": "p"}}',
             "FLEETWRIGHT_AGENT_RESOURCES": '{"limits": {"memory": "1Gi"}}',
+            "FLEETWRIGHT_HELPER_PODS": '{"labels": {"a": "b"}, "tolerations": [{"operator": "Exists"}]}',
+            "FLEETWRIGHT_OMIT_IDS": "true",
             "FLEETWRIGHT_TOKEN_LEAD_SECONDS": "20",
             "POD_NAME": "operator-1",
         }
@@ -38,6 +40,8 @@ def test_settings_are_read_from_the_environment(tmp_path):
     assert found.namespaces == ("a", "b")
     assert found.monitoring == PodSelector(namespace="m", labels={"app": "p"})
     assert found.agent_resources == {"limits": {"memory": "1Gi"}}
+    assert found.helper_pods == HelperPodDefaults(labels={"a": "b"}, tolerations=({"operator": "Exists"},))
+    assert found.omit_ids is True
     assert found.identity == "operator-1"
     assert found.token_lead_seconds == 20
     assert found.catalog.lookup("m").price == {"inputPerMillion": "1", "outputPerMillion": "2"}
@@ -92,6 +96,12 @@ def test_settings_derive_ip_families_from_the_operator_pod(environment, families
         ("FLEETWRIGHT_DENIED_RANGES", "10.0.0.0/8,2000::/3"),
         ("FLEETWRIGHT_DENY_API_SERVER", "yes"),
         ("FLEETWRIGHT_CILIUM", "on"),
+        ("FLEETWRIGHT_OMIT_IDS", "yes"),
+        ("FLEETWRIGHT_HELPER_PODS", '{"affinity": {}}'),
+        ("FLEETWRIGHT_HELPER_PODS", '{"tolerations": {}}'),
+        ("FLEETWRIGHT_HELPER_PODS", '{"labels": {"fleetwright.dev/agent": "x"}}'),
+        ("FLEETWRIGHT_HELPER_PODS", '{"resources": {"requests": {"cpu": "much"}}}'),
+        ("FLEETWRIGHT_HELPER_PODS", '{"resources": {"cpu": "1"}}'),
     ],
 )
 def test_settings_name_an_invalid_variable(name, value):

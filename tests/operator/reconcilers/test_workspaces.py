@@ -287,7 +287,7 @@ async def test_clone_whose_pod_is_refused_is_tried_again_with_backoff(world, api
     none = ("", "", "")
     await world.until(lambda: "quota" in world.conditions("Agent", "coder").get("WorkspaceReady", none)[2])
     await asyncio.sleep(60)
-    clone = re.compile(r"(apply|delete) (Pod|NetworkPolicy) coder-workspace-\w+")
+    clone = re.compile(r"(apply|delete) (Pod|NetworkPolicy) coder-workspace-[\w-]+")
     tried = Counter(what.split(" coder")[0] for what in api.writes if clone.fullmatch(what))
     assert tried["apply NetworkPolicy"] == 1
     assert tried["apply Pod"] <= 6

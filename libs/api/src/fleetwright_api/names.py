@@ -28,6 +28,8 @@ GATEWAY_KEYS = "GatewayKeys"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 NAME = "app.kubernetes.io/name"
 COMPONENT = "app.kubernetes.io/component"
+OWN_PREFIXES = (f"{GROUP}/", MANAGED_BY, NAME, COMPONENT)
+"""Prefixes of the operator's own labels and annotations, which no user may set."""
 AGENT_LABEL = f"{GROUP}/agent"
 MCP_SERVER_LABEL = f"{GROUP}/mcpserver"
 SKILL_LABEL = f"{GROUP}/skill"

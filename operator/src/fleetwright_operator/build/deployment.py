@@ -77,7 +77,7 @@ def agent_deployment(
         owner, spec, revision=revision, snapshots=snapshots, servers=servers, peers=peers, settings=settings
     )
     patch = spec.pod_template
-    template = apply_patch(sealed, patch, settings.agent_resources) if patch else sealed
+    template = _patch_template(sealed, patch, settings) if patch else sealed
     if environment:
         template["metadata"]["annotations"][names.ENVIRONMENT_ANNOTATION] = short_hash(list(environment))
     annotations = {names.TEMPLATE_ANNOTATION: short_hash(template)}
@@ -96,6 +96,17 @@ def agent_deployment(
             "template": template,
         },
     }
+
+
+def _patch_template(template: Mapping[str, Any], patch: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """Return the template with the patch. Containers that fetch skills get the patched resources of the agent, too."""
+    fetching = {container["name"] for container in template["spec"].get("initContainers", ())}
+    whole = apply_patch(template, patch, settings.agent_resources)
+    main = next(container for container in whole["spec"]["containers"] if container["name"] == CONTAINER)
+    for container in whole["spec"].get("initContainers", ()):
+        if container["name"] in fetching:
+            container["resources"] = dict(main["resources"])
+    return whole
 
 
 def agent_template(
@@ -118,11 +129,11 @@ def agent_template(
     return {
         "metadata": {"labels": labels, "annotations": {names.REVISION_ANNOTATION: revision}},
         "spec": {
-            **sealed_pod(),
+            **sealed_pod(settings),
             "serviceAccountName": owner.name if spec.service_account_name is None else spec.service_account_name,
             **_pull_secrets(spec, snapshots, settings),
             "terminationGracePeriodSeconds": drain_seconds(spec, settings) + _CLOSING_SECONDS,
-            **_fetching(snapshots, settings),
+            **_fetching(snapshots, resources, settings),
             "containers": [_container(spec, snapshots, files, resources, settings, at_gateway=at_gateway)],
             "volumes": [
                 *volumes,
@@ -176,15 +187,15 @@ def _program(spec: AgentSpec, settings: Settings) -> dict[str, Any]:
 def _pull_secrets(spec: AgentSpec, skills: Skills, settings: Settings) -> dict[str, Any]:
     own = [secret.name for secret in spec.image_pull_secrets]
     # A skill is fetched with the installation's agent image, even if the agent has a custom one.
-    usual = settings.pull_secrets if not own or _fetching(skills, settings) else ()
+    usual = settings.pull_secrets if not own or _fetching(skills, {}, settings) else ()
     return pull_secrets([*own, *usual, *image_pull_secrets(list(_remote(skills).values()))])
 
 
-def _fetching(skills: Skills, settings: Settings) -> dict[str, Any]:
+def _fetching(skills: Skills, resources: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     containers = [
         container
         for name, remote in sorted(_remote(skills).items())
-        for container in fetching_container(name, skill_volume(name), remote, settings)
+        for container in fetching_container(name, skill_volume(name), remote, resources, settings)
     ]
     return {"initContainers": containers} if containers else {}
 

@@ -18,9 +18,11 @@ from fleetwright_operator.build.network.egress import EgressRule, Services, dns_
 from fleetwright_operator.build.network_policy import server_policy
 from fleetwright_operator.build.pod.ephemeral_storage import limited, tmp_volume
 from fleetwright_operator.build.pod.file_mounts import CONFIG_MAP, SECRET, file_mounts, file_volumes
+from fleetwright_operator.build.pod.helper_pod import HelperPods
+from fleetwright_operator.build.pod.namespace_limits import NO_LIMITS, NamespaceLimits
 from fleetwright_operator.build.pod.pod_security import container_security, pull_secrets, sealed_pod
 from fleetwright_operator.build.pod.pod_template import apply_patch
-from fleetwright_operator.build.probe import Probe, runtime_pod
+from fleetwright_operator.build.probe import Probe, helper_probe, runtime_pod
 from fleetwright_operator.settings import Settings
 
 
@@ -58,7 +60,14 @@ def server_children(
     ]
 
 
-def server_probe(server: McpServerView, *, about: Sequence[str], services: Services, settings: Settings) -> Probe:
+def server_probe(
+    server: McpServerView,
+    *,
+    about: Sequence[str],
+    services: Services,
+    limits: NamespaceLimits = NO_LIMITS,
+    settings: Settings,
+) -> Probe:
     """Return a probe that lists the server's tools with the credentials of agents. The server's address must resolve.
 
     Args: `about` names what the answer depends on: the serving pod and the versions of the credentials.
@@ -68,12 +77,14 @@ def server_probe(server: McpServerView, *, about: Sequence[str], services: Servi
     # The probe is denied the same ranges as agents.
     denied = [word for each in settings.stated_ranges for word in ("--denied", str(each))]
     arguments = ["mcp", *denied, canonical_json(server_entry(server, endpoints))]
-    return Probe(
+    probe = Probe(
         owner=owner_of(server),
         pod=runtime_pod(arguments, settings, mounts=file_mounts(files), volumes=file_volumes(files)),
         egress_rules=[dns_rule(settings), _way(server, services, settings)],
         about=about,
     )
+    template = server.spec.workload.pod_template if server.spec.workload else None
+    return helper_probe(probe, HelperPods(settings=settings, template=template or {}, limits=limits))
 
 
 def _way(server: McpServerView, services: Services, settings: Settings) -> EgressRule:
@@ -106,7 +117,7 @@ def server_template(
     return {
         "metadata": {"labels": labels, **({"annotations": annotations} if annotations else {})},
         "spec": {
-            **sealed_pod(),
+            **sealed_pod(settings),
             **pull_secrets(secret.name for secret in workload.image_pull_secrets),
             "containers": [_container(workload, settings=settings)],
             "volumes": [tmp_volume(encode(workload.resources), settings.server_resources)],

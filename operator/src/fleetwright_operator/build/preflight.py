@@ -16,8 +16,11 @@ from fleetwright_operator.build.deployment import CONTAINER
 from fleetwright_operator.build.manifest import Owner
 from fleetwright_operator.build.network.egress import EgressRule
 from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, empty_dir, limit_of
+from fleetwright_operator.build.pod.helper_pod import HelperPods
+from fleetwright_operator.build.pod.namespace_limits import NO_LIMITS, fit_pod
 from fleetwright_operator.build.pod.pod_template import metadata_of_template
 from fleetwright_operator.build.probe import Probe
+from fleetwright_operator.settings import HelperPodDefaults
 
 SECONDS = 120
 _ARGUMENTS = ["probe", "agent"]
@@ -30,24 +33,34 @@ _NEVER = f"{names.GROUP}/serves"
 
 
 def preflight(
-    owner: Owner, template: Mapping[str, Any], *, egress_rules: Sequence[EgressRule] | None, referenced: Sequence[str]
+    owner: Owner,
+    template: Mapping[str, Any],
+    *,
+    egress_rules: Sequence[EgressRule] | None,
+    referenced: Sequence[str],
+    helpers: HelperPods | None = None,
 ) -> Probe:
     """Return the preflight probe. `egress_rules` is None if the agent's policies are not managed.
 
-    `referenced` are the versions of the mounted files, so that a repaired file starts a new preflight.
+    `referenced` are the versions of the mounted files, so that a repaired file starts a new preflight. `helpers` adds
+    labels, annotations and requests. The pod is placed as the agent's own, so that it shows that the agent can start.
     """
+    defaults = helpers.settings.helper_pods if helpers else HelperPodDefaults()
+    limits = helpers.limits if helpers else NO_LIMITS
     return Probe(
         owner=owner,
-        pod=_pod(template["spec"]),
+        pod=fit_pod(
+            _pod(template["spec"], {**_REQUESTS, **defaults.resources.get("requests", {})}), [CONTAINER], limits
+        ),
         egress_rules=egress_rules,
         seconds=SECONDS,
         about=referenced,
-        labels=metadata_of_template(template["metadata"], "labels"),
-        annotations=metadata_of_template(template["metadata"], "annotations"),
+        labels={**defaults.labels, **metadata_of_template(template["metadata"], "labels")},
+        annotations={**defaults.annotations, **metadata_of_template(template["metadata"], "annotations")},
     )
 
 
-def _pod(pod: Mapping[str, Any]) -> dict[str, Any]:
+def _pod(pod: Mapping[str, Any], requests: Mapping[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in pod.items() if key not in {"affinity", "topologySpreadConstraints"}}
     main = next(container for container in pod["containers"] if container["name"] == CONTAINER)
     beside = [_sidecar(container) for container in pod["containers"] if container["name"] != CONTAINER]
@@ -57,7 +70,7 @@ def _pod(pod: Mapping[str, Any]) -> dict[str, Any]:
         **kept,
         **({"affinity": affinity} if affinity else {}),
         **({"initContainers": first} if first else {}),
-        "containers": [_container(main)],
+        "containers": [_container(main, requests)],
         "volumes": [
             volume if volume["name"] != "memory" else empty_dir("memory", limit_of(main)) for volume in pod["volumes"]
         ],
@@ -73,26 +86,26 @@ def _sidecar(container: Mapping[str, Any]) -> dict[str, Any]:
     return {**{key: value for key, value in container.items() if key not in _PROBES}, "restartPolicy": "Always"}
 
 
-def _container(main: Mapping[str, Any]) -> dict[str, Any]:
+def _container(main: Mapping[str, Any], small: Mapping[str, Any]) -> dict[str, Any]:
     """Return the agent's container with the preflight command.
 
     The agent image's program runs its checks and exits. A custom program gets the same arguments and may serve instead;
     then readiness counts as success.
     """
     command = main.get("command", [])[:1]
-    resources = {**main.get("resources", {}), "requests": _requests(main.get("resources", {}).get("limits", {}))}
+    resources = {**main.get("resources", {}), "requests": _requests(small, main.get("resources", {}).get("limits", {}))}
     kept = {key: value for key, value in main.items() if key not in {"command", "livenessProbe", "startupProbe"}}
     others = [each for each in main.get("env", []) if each["name"] != _PREFLIGHT_VARIABLE["name"]]
     changed = {"args": _ARGUMENTS, "env": [*others, _PREFLIGHT_VARIABLE], "resources": resources}
     return {**kept, **({"command": command} if command else {}), **changed}
 
 
-def _requests(limits: Mapping[str, Any]) -> dict[str, Any]:
+def _requests(small: Mapping[str, Any], limits: Mapping[str, Any]) -> dict[str, Any]:
     """Return the resource requests. They are small, because the serving pod still holds its own requests.
 
     A request above the container's limit would be invalid, so a lower limit replaces it.
     """
     return {
         name: limits[name] if name in limits and parse_quantity(limits[name]) < parse_quantity(little) else little
-        for name, little in _REQUESTS.items()
+        for name, little in small.items()
     }

@@ -1,12 +1,12 @@
 """A probe: a pod that examines one thing from inside the network and exits, with its NetworkPolicy. Pure.
 
 Such a pod, and never the operator, examines everything outside the Kubernetes API. The pod's report is the last line of
-its log, one JSON document. A probe's name contains a hash of its inputs, the `question`, so equal probes never run
-concurrently. A probe pod does not have the labels of its owner's own pods, so no Service sends it traffic.
+its log, one JSON document. A probe's name contains a hash of its inputs, so equal probes never run concurrently. A
+probe pod does not have the labels of its owner's own pods, so no Service sends it traffic.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fleetwright_api import names
@@ -14,6 +14,7 @@ from fleetwright_api.encoding.canonical_json import short_hash
 from fleetwright_operator.build.manifest import Manifest, Owner
 from fleetwright_operator.build.network.egress import EgressRule, policy_rules
 from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, tmp_volume
+from fleetwright_operator.build.pod.helper_pod import HelperPods
 from fleetwright_operator.build.pod.pod_security import container_security, pull_secrets, sealed_pod
 from fleetwright_operator.settings import Settings
 
@@ -37,21 +38,31 @@ class Probe:
     """The deadline in seconds, after which the probe counts as failed."""
     about: Sequence[str] = ()
     """Other facts that the result depends on, such as the uid of the examined pod."""
+    placed: Mapping[str, Any] | None = None
+    """The pod's spec with its placement and fitted resources, which do not change the answer; None if it is `pod`."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of a user's `podTemplate`; the operator's own are added."""
+    """Labels that a user or the installation adds to the operator's own."""
     annotations: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def question(self) -> str:
+        """The hash of everything on which the answer depends. An answer stays valid if a pod is placed elsewhere."""
         rules = policy_rules(list(self.egress_rules or ()))
-        asked = [self.owner.kind, self.owner.uid, dict(self.pod), rules, self.seconds, list(self.about)]
-        metadata = [dict(self.labels), dict(self.annotations)]
-        # Without metadata the hash equals that of older versions, so that their answers stay valid.
-        return short_hash([*asked, metadata] if any(metadata) else asked)
+        pod = {key: value for key, value in self.pod.items() if key != "nodeSelector"}
+        return short_hash([self.owner.kind, self.owner.uid, pod, rules, self.seconds, list(self.about)])
+
+    @property
+    def run(self) -> str:
+        """The hash of the pod. Most fields of a pod are immutable, so another placement needs another pod."""
+        return short_hash([self.question, dict(self.spec), dict(self.labels), dict(self.annotations)])
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        return self.pod if self.placed is None else self.placed
 
     @property
     def name(self) -> str:
-        return names.probe(self.owner.name, self.question)
+        return names.probe(self.owner.name, self.run)
 
 
 def runtime_pod(
@@ -77,11 +88,22 @@ def runtime_pod(
         "volumeMounts": [*(dict(mount) for mount in mounts), {"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - its own
     }
     return {
-        **sealed_pod(),
+        **sealed_pod(settings),
         **pull_secrets([*settings.pull_secrets, *pull]),
         "containers": [container],
         "volumes": [*(dict(volume) for volume in volumes), tmp_volume(_RESOURCES, {})],
     }
+
+
+def helper_probe(probe: Probe, helpers: HelperPods) -> Probe:
+    """Return the probe with a pod that is placed and admitted as a helper of its owner."""
+    metadata = helpers.metadata(probe.labels, probe.annotations)
+    return replace(
+        probe,
+        placed=helpers.complete_single(probe.pod),
+        labels=metadata["labels"],
+        annotations=metadata.get("annotations", {}),
+    )
 
 
 def probe_manifests(probe: Probe) -> list[Manifest]:
@@ -98,7 +120,7 @@ def _pod(probe: Probe) -> Manifest:
         **head,
         "metadata": metadata,
         "spec": {
-            **probe.pod,
+            **probe.spec,
             "restartPolicy": "Never",
             "activeDeadlineSeconds": probe.seconds,
             "terminationGracePeriodSeconds": _ENDING_SECONDS,
@@ -125,7 +147,7 @@ def _policy(probe: Probe) -> Manifest:
 
 def _head(api_version: str, kind: str, probe: Probe) -> Manifest:
     owner = probe.owner
-    labels = {**names.probe_labels(owner.kind, owner.name), names.PROBE_LABEL: probe.question}
+    labels = {**names.probe_labels(owner.kind, owner.name), names.PROBE_LABEL: probe.run}
     metadata = {
         "name": probe.name,
         "namespace": owner.namespace,
@@ -136,4 +158,4 @@ def _head(api_version: str, kind: str, probe: Probe) -> Manifest:
 
 
 def _own_labels(probe: Probe) -> dict[str, str]:
-    return {names.probed_label(probe.owner.kind): probe.owner.name, names.PROBE_LABEL: probe.question}
+    return {names.probed_label(probe.owner.kind): probe.owner.name, names.PROBE_LABEL: probe.run}

@@ -86,6 +86,14 @@ def _key_names(body: Object) -> dict[str, Any]:
     return {"keys": frozenset(key.removeprefix("f:") for key in fields if key.startswith("f:"))}
 
 
+def _limit_range(body: Object) -> dict[str, Any]:
+    return {"ranges": tuple(each for each in body["spec"].get("limits", ()) if each["type"] in {"Container", "Pod"})}
+
+
+def _quota(body: Object) -> dict[str, Any]:
+    return {"hard": tuple(sorted(body.get("spec", {}).get("hard", {})))}
+
+
 PROJECTIONS: Mapping[str, Callable[[Object], dict[str, Any]]] = {
     names.AGENT: partial(_custom, parse_agent),
     names.SKILL: partial(_custom, parse_skill),
@@ -100,6 +108,8 @@ PROJECTIONS: Mapping[str, Callable[[Object], dict[str, Any]]] = {
     names.KEY_SET: _data,
     "Service": _service,
     "PersistentVolumeClaim": _claim,
+    "LimitRange": _limit_range,
+    "ResourceQuota": _quota,
     "SecretMetadata": _key_names,
     "ConfigMapMetadata": _key_names,
 }

@@ -39,6 +39,9 @@ SECRET_METADATA = Resource(kind="SecretMetadata", group="", version="v1", plural
 CONFIG_MAP_METADATA = Resource(
     kind="ConfigMapMetadata", group="", version="v1", plural="configmaps", metadata_only=True
 )
+# Read so that helper pods are admissible.
+LIMIT_RANGES = Resource(kind="LimitRange", group="", version="v1", plural="limitranges")
+QUOTAS = Resource(kind="ResourceQuota", group="", version="v1", plural="resourcequotas")
 # Read for their labels: agents may allow callers by namespace labels.
 NAMESPACES = Resource(
     kind="NamespaceMetadata", group="", version="v1", plural="namespaces", metadata_only=True, namespaced=False
@@ -86,8 +89,11 @@ WATCHED = (
 OBSERVED = (SECRET_METADATA, CONFIG_MAP_METADATA, NAMESPACES, REPLICA_SETS)
 """Kinds for which only metadata is read."""
 
+NAMESPACE_RULES = (LIMIT_RANGES, QUOTAS)
+"""Kinds that restrict the pods of their namespace. The operator never writes them."""
+
 RESOURCES: Mapping[str, Resource] = {
-    resource.kind: resource for resource in (*WATCHED, *OBSERVED, CILIUM_POLICIES, LEASES, EVENTS)
+    resource.kind: resource for resource in (*WATCHED, *OBSERVED, *NAMESPACE_RULES, CILIUM_POLICIES, LEASES, EVENTS)
 }
 
 PRUNED = frozenset({"CiliumNetworkPolicy", "Deployment", "NetworkPolicy", "Secret", "Service", "ServiceAccount"})

@@ -10,6 +10,7 @@ from fleetwright_kube.informer import TRANSIENT_ERRORS, Informer
 from fleetwright_kube.port import Api, Resource
 from fleetwright_operator.kinds.resources import (
     CILIUM_POLICIES,
+    NAMESPACE_RULES,
     OBSERVED,
     WATCHED,
     own_card_keys,
@@ -38,7 +39,7 @@ class CacheSync:
         self.informer = Informer(api, cache, namespaces=settings.namespaces, on_change=enqueuer.enqueue)
         self._own_informer = Informer(api, cache, namespaces=(settings.lease_namespace,), on_change=enqueuer.enqueue)
         others = () if settings.cilium is Cilium.OFF else (CILIUM_POLICIES,)
-        self._watched = (*WATCHED, *OBSERVED, *others)
+        self._watched = (*WATCHED, *OBSERVED, *NAMESPACE_RULES, *others)
         gateway = (own_gateway_keys(settings.gateway.keys_name),) if settings.gateway else ()
         self._own = (own_card_keys(settings.card_keys_name), own_key_set(settings.card_keys_name), *gateway)
 

@@ -213,6 +213,7 @@ def _reconciler(
             cache, holders=lambda: find_rollouts(cache, now=clocks.seconds()), limit=settings.rollouts, wake=wake
         ),
         backoff=PreflightBackoff(clocks.seconds),
+        settings=settings,
     )
     probes = ProbeRunner(
         cluster=cluster,

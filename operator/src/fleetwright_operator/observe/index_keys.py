@@ -20,7 +20,7 @@ from fleetwright_operator.build.pod.skill_source import source_secret
 from fleetwright_operator.build.pod.template_sources import environment_places, volume_places
 from fleetwright_operator.build.workspace.clone import git_source
 from fleetwright_operator.build.workspace.egress_hosts import host_urls
-from fleetwright_operator.kinds.resources import RESOURCES
+from fleetwright_operator.kinds.resources import NAMESPACE_RULES, RESOURCES
 from fleetwright_operator.kinds.views import agent_of, approval_of, server_of, skill_of
 from fleetwright_operator.settings import Settings
 
@@ -35,6 +35,7 @@ An older CRD may accept such a value.
 _PARENTS = (names.AGENT, names.SKILL, names.MCP_SERVER)
 """The kinds with children."""
 OWN_KINDS = (*_PARENTS, names.APPROVAL)
+_NAMESPACE_RULES = frozenset(resource.kind for resource in NAMESPACE_RULES)
 _LABELS = {
     names.AGENT_LABEL: names.AGENT,
     names.MCP_SERVER_LABEL: names.MCP_SERVER,
@@ -49,6 +50,9 @@ class IndexKeys:
         self._settings = settings
 
     def index_keys(self, entry: CachedObject) -> Iterator[IndexKey]:
+        if entry.kind in _NAMESPACE_RULES:
+            yield ("in", entry.kind, entry.namespace)
+            return
         if entry.kind not in OWN_KINDS:
             index_key = _index_key_of_child(entry)
             for owner in owners_of(entry):
@@ -70,10 +74,10 @@ class IndexKeys:
             return  # the object's own reconcile reports the error; other objects must not be affected
 
     def _own_index_keys(self, entry: CachedObject) -> Iterator[IndexKey]:
+        yield ("in", entry.kind, entry.namespace)
         if entry.kind == names.AGENT:
             yield from self._agent_index_keys(entry)
         elif entry.kind == names.SKILL:
-            yield ("in", names.SKILL, entry.namespace)
             skill = skill_of(entry)
             source = skill.spec.source
             if source.config_map is not None:

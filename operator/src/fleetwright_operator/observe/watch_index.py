@@ -33,6 +33,8 @@ class WatchIndex:
                 return {entry.id, *_keys(cache, "uses", *entry.id)}
             case names.APPROVAL:
                 return {entry.id, *_agent_of_approval(change)}
+            case "LimitRange" | "ResourceQuota":
+                return _by_namespace_rules(change, cache)
             case "NamespaceMetadata":
                 return _by_namespace(change, cache)
             case names.CARD_KEYS:
@@ -128,6 +130,18 @@ def _chain(cache: Cache, index: str, space: str, name: str, *, most: int) -> set
             break
         found |= {(names.AGENT, space, each) for each in level}
     return found
+
+
+def _by_namespace_rules(change: Change, cache: Cache) -> set[Key]:
+    """Return the owners of helper pods in the namespace of a LimitRange or a ResourceQuota.
+
+    The usage in the status of a quota changes with every pod, and concerns nobody.
+    """
+    before, after = (side.projection if side else {} for side in (change.before, change.after))
+    if before == after:
+        return set()
+    kinds = (names.AGENT, names.SKILL, names.MCP_SERVER)
+    return {entry.id for kind in kinds for entry in cache.find("in", kind, change.entry.namespace)}
 
 
 def _by_namespace(change: Change, cache: Cache) -> set[Key]:

@@ -26,6 +26,7 @@ from fleetwright_operator.build.workspace.children import workspace_children
 from fleetwright_operator.credentials.derived_tokens import token_digests
 from fleetwright_operator.observe.agent import ObservedAgent, observe_agent
 from fleetwright_operator.observe.index_keys import Key
+from fleetwright_operator.observe.namespace_limits import observe_limits
 from fleetwright_operator.reconcilers.agent_credentials import AgentCredentials, credentials_for
 from fleetwright_operator.reconcilers.agent_facts import (
     agent_facts,
@@ -185,6 +186,7 @@ class AgentReconciler:
             runs=not stopped,
             services=observed.workspace.services if observed.workspace else {},
             proxy_address=observed.workspace.proxy_address if observed.workspace else "",
+            limits=observe_limits(self.cluster.cache, observed.entry.namespace),
             settings=self.settings,
         )
         # The workspace comes first, so that it starts while the agent's next revision is checked.

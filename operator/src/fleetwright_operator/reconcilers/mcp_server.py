@@ -14,6 +14,7 @@ from fleetwright_operator.build.config.tool_access import credential_keys, pinne
 from fleetwright_operator.build.mcp_server import server_children, server_probe
 from fleetwright_operator.observe.index_keys import Key
 from fleetwright_operator.observe.mcp_server import ObservedServer, observe_server
+from fleetwright_operator.observe.namespace_limits import observe_limits
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.rollout.probe_result import ProbeFailure, ProbePending, ProbeResult
 from fleetwright_operator.rollout.probe_runner import ProbeRunner
@@ -138,7 +139,11 @@ class McpServerReconciler:
         """Start a probe if the result is unknown or out of date."""
         server, status = observed.server, observed.server.status
         probe = server_probe(
-            server, about=observed.answer_depends_on, services=observed.services, settings=self.settings
+            server,
+            about=observed.answer_depends_on,
+            services=observed.services,
+            limits=observe_limits(self.cluster.cache, observed.entry.namespace),
+            settings=self.settings,
         )
         kept = {"pinned": pinned_list(server)}
         due = self.schedule.is_due(observed.entry.id, failed=has_failed(status))

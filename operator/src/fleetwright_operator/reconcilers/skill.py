@@ -23,6 +23,7 @@ from fleetwright_operator.build.pod.skill_source import git_address, remote_sour
 from fleetwright_operator.build.skill_snapshot import skill_snapshot
 from fleetwright_operator.kinds.views import skill_of
 from fleetwright_operator.observe.index_keys import Key
+from fleetwright_operator.observe.namespace_limits import observe_limits
 from fleetwright_operator.observe.references import observe_services
 from fleetwright_operator.observe.watch_index import holders_of_snapshot, users_of_skill
 from fleetwright_operator.reconcilers.result import ReconcileResult
@@ -153,7 +154,13 @@ class SkillReconciler:
             message = f"{secret[0]} names Secret {secret[1]!r}, which does not exist in its namespace"
             return StageOutcomes(resolved=[Violation("SecretNotFound", message)]), ""
         about = [f"{held.uid} {held.resource_version}"] if held else []
-        probe = skill_probe(skill, about=about, services=services, settings=self.settings)
+        probe = skill_probe(
+            skill,
+            about=about,
+            services=services,
+            limits=observe_limits(cache, entry.namespace),
+            settings=self.settings,
+        )
         is_repeated = has_failed(skill.status) and not is_final(skill.status)
         is_due = is_repeated and self.schedule.is_due(entry.id, failed=True)
         if has_answer(skill.status, probe.question) and not is_due:

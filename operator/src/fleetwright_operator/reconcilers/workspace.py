@@ -14,16 +14,17 @@ from fleetwright_api.violation import Violation
 from fleetwright_kube.cluster import Cluster
 from fleetwright_operator.apply.child_writer import write_children
 from fleetwright_operator.build.network.addresses import Destination
-from fleetwright_operator.build.workspace.children import WorkspaceChildren
+from fleetwright_operator.build.workspace.children import WorkspaceChildren, helpers_of
 from fleetwright_operator.build.workspace.clone import (
     CONTAINER,
     clone_input_hash,
     clone_manifests,
-    clone_name,
+    clone_prefix,
     git_source,
 )
 from fleetwright_operator.build.workspace.egress_hosts import has_hosts
 from fleetwright_operator.build.workspace.volume import claim_name
+from fleetwright_operator.observe.namespace_limits import observe_limits
 from fleetwright_operator.observe.workspace import ObservedWorkspace
 from fleetwright_operator.rollout.probe_result import ProbeFailure, ProbePending
 from fleetwright_operator.rollout.probe_runner import result_of
@@ -117,12 +118,19 @@ class WorkspaceStep:
         if failure is not None and not self.schedule.is_due(key, failed=True):
             known = {"clone": {"inputHash": input_hash, "failure": failure}}
             return _waiting(_failed(str(failure["message"])), facts=known, retry_after=_RETRY_SECONDS)
-        name = clone_name(agent.name, input_hash)
-        manifests = clone_manifests(agent, git, input_hash=input_hash, found=server, settings=self.settings)
-        stopped = await write_children(self.cluster, manifests)
-        if stopped is not None:
-            # The policy stays, because deleting it would trigger a pass that writes it again.
-            return WorkspaceOutcome(health=_refused(stopped), stopped=stopped, facts={}, kept=name)
+        name = _begun_clone(observed, clone_prefix(agent.name, input_hash))
+        if not name:
+            helpers = helpers_of(agent, observe_limits(self.cluster.cache, agent.namespace), self.settings)
+            manifests = clone_manifests(agent, git, input_hash=input_hash, found=server, helpers=helpers)
+            name = manifests[-1]["metadata"]["name"]
+            if any(clone.kind == "Pod" and clone.name != name for clone in observed.clones):
+                # Two pods must not write the same files. The end of the earlier one triggers the next pass.
+                message = f"{git.url} is cloned as soon as the earlier clone has ended"
+                return _waiting(WorkloadHealth(False, CLONING, message))
+            stopped = await write_children(self.cluster, manifests)
+            if stopped is not None:
+                # The policy stays, because deleting it would trigger a pass that writes it again.
+                return WorkspaceOutcome(health=_refused(stopped), stopped=stopped, facts={}, kept=name)
         result = await result_of(self.cluster, agent.namespace, name, container=CONTAINER)
         if isinstance(result, ProbePending):
             why = f": {result.why.message}" if result.why else ""
@@ -132,6 +140,16 @@ class WorkspaceStep:
         if isinstance(result, ProbeFailure):
             return _waiting(_failed(result.message), facts=facts, retry_after=_RETRY_SECONDS)
         return WorkspaceOutcome(facts=facts)
+
+
+def _begun_clone(observed: ObservedWorkspace, prefix: str) -> str:
+    """Return the name of the pod that clones this source and has begun; empty if there is none.
+
+    Another placement replaces only a pod that still waits for a node.
+    """
+    pods = (each for each in observed.clones if each.kind == "Pod" and not each.deleting)
+    begun = (each.name for each in pods if each.projection.get("phase", "Pending") != "Pending")
+    return next((name for name in begun if name.startswith(prefix)), "")
 
 
 def _with_proxy(health: WorkloadHealth, observed: ObservedWorkspace) -> WorkloadHealth:

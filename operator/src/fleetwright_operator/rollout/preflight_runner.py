@@ -14,10 +14,12 @@ from fleetwright_operator.apply.child_writer import write_children
 from fleetwright_operator.build.agent import AgentChildren
 from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.network.network_additions import is_managed
+from fleetwright_operator.build.pod.helper_pod import HelperPods
 from fleetwright_operator.build.preflight import preflight
 from fleetwright_operator.build.probe import Probe, probe_manifests
 from fleetwright_operator.observe.agent import ObservedAgent
 from fleetwright_operator.observe.index_keys import Key
+from fleetwright_operator.observe.namespace_limits import observe_limits
 from fleetwright_operator.rollout import preflight_result
 from fleetwright_operator.rollout.preflight_backoff import PreflightBackoff
 from fleetwright_operator.rollout.preflight_result import (
@@ -31,6 +33,7 @@ from fleetwright_operator.rollout.preflight_result import (
 )
 from fleetwright_operator.rollout.probe_runner import delete_probes
 from fleetwright_operator.rollout.slot_limiter import WAITING_SECONDS, SlotLimiter
+from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.workload_health import has_ended, is_rolling
 
 
@@ -39,6 +42,7 @@ class PreflightRunner:
     cluster: Cluster
     limiter: SlotLimiter
     backoff: PreflightBackoff
+    settings: Settings
 
     async def run(self, observed: ObservedAgent, children: AgentChildren, *, serving: str) -> Violation | None:
         """Return the reason why this revision may not replace the serving one yet; None if it may.
@@ -50,7 +54,15 @@ class PreflightRunner:
             return None
         owner = owner_of(observed.agent)
         egress_rules = children.egress_rules if is_managed(observed.agent.spec) else None
-        wanted = preflight(owner, children.template, egress_rules=egress_rules, referenced=observed.referenced_versions)
+        wanted = preflight(
+            owner,
+            children.template,
+            egress_rules=egress_rules,
+            referenced=observed.referenced_versions,
+            helpers=HelperPods(
+                settings=self.settings, limits=observe_limits(self.cluster.cache, observed.entry.namespace)
+            ),
+        )
         if not is_serving(deployment) and not self._has_begun(observed.entry, wanted):
             return None
         await delete_probes(self.cluster, observed.entry, keep=wanted.name)

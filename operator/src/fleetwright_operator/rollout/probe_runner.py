@@ -70,7 +70,7 @@ class ProbeRunner:
 async def result_of(cluster: Cluster, namespace: str, name: str, *, container: str = CONTAINER) -> ProbeResult:
     """Return the result of the pod with this name.
 
-    `container` runs once and reports in the last line of its log. The pod may have other containers, which do not count.
+    `container` runs once and reports in the last line of its log. Other containers of the pod do not count.
     """
     pod = cluster.cache.get("Pod", namespace, name)
     known = unreported(pod, container=container)

@@ -1,17 +1,21 @@
 """The security settings of every pod: Pod Security "restricted" and a little more. No field of the API weakens them."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from fleetwright_api import names
+from fleetwright_operator.settings import Settings
+
+LINUX: Final = {"kubernetes.io/os": "linux"}
+"""The node selector of every pod. All images and security settings are those of Linux."""
 
 
-def pod_security() -> dict[str, Any]:
+def pod_security(settings: Settings) -> dict[str, Any]:
+    ids = {"runAsUser": names.USER_ID, "runAsGroup": names.USER_ID, "fsGroup": names.USER_ID}
     return {
         "runAsNonRoot": True,
-        "runAsUser": names.USER_ID,
-        "runAsGroup": names.USER_ID,
-        "fsGroup": names.USER_ID,
+        # The admission of OpenShift sets ids from the range of the namespace, and refuses all others.
+        **({} if settings.omit_ids else ids),
         "fsGroupChangePolicy": "OnRootMismatch",
         "seccompProfile": {"type": "RuntimeDefault"},
     }
@@ -25,12 +29,16 @@ def container_security() -> dict[str, Any]:
     }
 
 
-def sealed_pod() -> dict[str, Any]:
-    """Return pod fields that withhold the service account token and the addresses of Services from the pod."""
+def sealed_pod(settings: Settings) -> dict[str, Any]:
+    """Return the fields of every pod.
+
+    They withhold the service account token and the addresses of Services from the pod, and place it on Linux.
+    """
     return {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "securityContext": pod_security(),
+        "nodeSelector": dict(LINUX),
+        "securityContext": pod_security(settings),
     }
 
 

@@ -77,8 +77,6 @@ _CALLS = (
 )
 """The container fields that make the kubelet call an address."""
 _OWN_VOLUMES = ("configmap-", "secret-", "skill-")
-_OURS = (f"{names.GROUP}/", names.MANAGED_BY, names.NAME, names.COMPONENT)
-"""Prefixes of the operator's own labels and annotations."""
 Patch = Mapping[str, Any]
 
 
@@ -118,7 +116,7 @@ def _without_empty_lists(value: Any) -> Any:
 
 def metadata_of_template(metadata: Mapping[str, Any], part: str) -> dict[str, str]:
     """The labels or annotations of a patched template that are not the operator's own."""
-    return {key: value for key, value in metadata.get(part, {}).items() if not key.startswith(_OURS)}
+    return {key: value for key, value in metadata.get(part, {}).items() if not key.startswith(names.OWN_PREFIXES)}
 
 
 def template_problems(patch: Any, template: Mapping[str, Any], settings: Settings) -> Iterator[str]:
@@ -156,7 +154,7 @@ def _metadata(metadata: Any, settings: Settings) -> Iterator[str]:
             yield f"podTemplate.metadata.{part} must be an object"
             continue
         for key in entries:
-            if str(key).startswith(_OURS):
+            if str(key).startswith(names.OWN_PREFIXES):
                 yield f"podTemplate.metadata.{part}[{key}] is managed by the operator; remove it"
             elif part == "annotations" and not _may_annotate(str(key), settings.pod_annotations):
                 yield (

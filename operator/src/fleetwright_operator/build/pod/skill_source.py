@@ -4,7 +4,7 @@ Agents get exactly the files that were checked. An init container fetches a git 
 is referenced by its own digest. Only the init container has the git credentials.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,12 @@ from fleetwright_api.spec.skill import GitRepositorySource, OciImageSource, Skil
 from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.network.addresses import HostAddress, destination, parse_address
 from fleetwright_operator.build.network.egress import EgressRule, Services, dns_rule
-from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, empty_dir
+from fleetwright_operator.build.pod.ephemeral_storage import empty_dir
 from fleetwright_operator.build.pod.file_mounts import ROOT, secret_volume
+from fleetwright_operator.build.pod.helper_pod import HelperPods
+from fleetwright_operator.build.pod.namespace_limits import NO_LIMITS, NamespaceLimits
 from fleetwright_operator.build.pod.pod_security import container_security
-from fleetwright_operator.build.probe import Probe, runtime_pod
+from fleetwright_operator.build.probe import Probe, helper_probe, runtime_pod
 from fleetwright_operator.settings import Settings
 
 _CREDENTIALS = "/etc/fleetwright/git"
@@ -28,10 +30,6 @@ _PULL_SECONDS = 180
 A registry that does not answer is reported after 90 seconds (measured), and only while the pod exists.
 """
 _SIZE = "32Mi"
-_RESOURCES = {
-    "requests": {"cpu": "20m", "memory": "64Mi", RESOURCE: "16Mi"},
-    "limits": {"memory": "256Mi", RESOURCE: "256Mi"},
-}
 _TMP = {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108 - the pod's own, an emptyDir
 
 
@@ -74,12 +72,24 @@ def source_secret(source: SkillSourceSpec) -> tuple[str, str] | None:
     return next(((f"spec.source.{field}", name) for field, name in found.items() if name), None)
 
 
-def skill_probe(skill: SkillView, *, about: Sequence[str], services: Services, settings: Settings) -> Probe:
+def skill_probe(
+    skill: SkillView,
+    *,
+    about: Sequence[str],
+    services: Services,
+    limits: NamespaceLimits = NO_LIMITS,
+    settings: Settings,
+) -> Probe:
     """Return a probe that reads the files as agents will. The address of git must resolve.
 
     Raises:
         ValueError: The address of git does not resolve, or the source is neither git nor an image.
     """
+    probe = _unplaced_probe(skill, about=about, services=services, settings=settings)
+    return helper_probe(probe, HelperPods(settings=settings, limits=limits))
+
+
+def _unplaced_probe(skill: SkillView, *, about: Sequence[str], services: Services, settings: Settings) -> Probe:
     source = skill.spec.source
     address = git_address(skill, settings)
     if source.git is None or address is None:
@@ -110,8 +120,14 @@ def remote_volumes(volume: str, remote: RemoteSkill) -> list[dict[str, Any]]:
     return [empty_dir(volume, _SIZE), *_credential_volumes(_secret_volume(volume), git_secret(remote.source))]
 
 
-def fetching_container(skill: str, volume: str, remote: RemoteSkill, settings: Settings) -> list[dict[str, Any]]:
-    """Return the init container that fetches the files; empty if the kubelet mounts them from an image."""
+def fetching_container(
+    skill: str, volume: str, remote: RemoteSkill, resources: Mapping[str, Any], settings: Settings
+) -> list[dict[str, Any]]:
+    """Return the init container that fetches the files; empty if the kubelet mounts them from an image.
+
+    `resources` are those of the agent's container. It starts later, so the pod needs no more, and a namespace that
+    admits the one container admits the other.
+    """
     git = remote.source.git
     if git is None:
         return []
@@ -123,7 +139,7 @@ def fetching_container(skill: str, volume: str, remote: RemoteSkill, settings: S
             "image": settings.agent_image,
             "imagePullPolicy": "IfNotPresent",
             "command": ["fleetwright-agent", "fetch", "skill", *arguments],
-            "resources": _RESOURCES,
+            "resources": dict(resources),
             "securityContext": container_security(),
             "terminationMessagePolicy": "FallbackToLogsOnError",
             "volumeMounts": [

@@ -11,6 +11,8 @@ from fleetwright_operator.build.network.addresses import pods
 from fleetwright_operator.build.network.egress import EgressRule, Services
 from fleetwright_operator.build.network.network_additions import added_rules
 from fleetwright_operator.build.network_policy import workspace_policy
+from fleetwright_operator.build.pod.helper_pod import HelperPods
+from fleetwright_operator.build.pod.namespace_limits import NO_LIMITS, NamespaceLimits
 from fleetwright_operator.build.secrets import workspace_secret
 from fleetwright_operator.build.workspace.deployment import workspace_deployment, workspace_selector
 from fleetwright_operator.build.workspace.egress_hosts import FIELD, has_hosts, proxied_rules, unresolved_hosts
@@ -43,6 +45,7 @@ def workspace_children(
     runs: bool,
     services: Services | None = None,
     proxy_address: str = "",
+    limits: NamespaceLimits = NO_LIMITS,
     settings: Settings,
 ) -> WorkspaceChildren | None:
     """Return the children; None if the agent has no workspace.
@@ -52,11 +55,12 @@ def workspace_children(
         runs: False while the agent is suspended or asleep.
         services: The Services that hosts of `network.egress` name.
         proxy_address: The address of the egress proxy's Service; empty if it has none yet.
+        limits: The rules of the namespace, which the resources must meet.
     """
     workspace = agent.spec.workspace
     if workspace is None:
         return None
-    owner = owner_of(agent)
+    owner, helpers = owner_of(agent), helpers_of(agent, limits, settings)
     claim = files_claim(owner, workspace)
     selector = workspace_selector(owner.name)
     direct, is_proxied = _direct_rules(workspace, settings), has_hosts(workspace)
@@ -68,15 +72,20 @@ def workspace_children(
         _service(owner),
     ]
     if is_proxied:
-        prepared += proxy_children(agent, services or {}, workspace=selector, runs=runs, settings=settings)
+        prepared += proxy_children(agent, services or {}, workspace=selector, runs=runs, helpers=helpers)
     environment = proxy_environment(proxy_address, workspace) if is_proxied and proxy_address else []
     return WorkspaceChildren(
         prepared=prepared,
-        deployment=workspace_deployment(owner, workspace, runs=runs, environment=environment, settings=settings),
+        deployment=workspace_deployment(owner, workspace, runs=runs, environment=environment, helpers=helpers),
         egress_rules=[*proxied_rules(workspace), *direct],
         awaits_proxy=is_proxied and not proxy_address,
         unresolved_hosts=tuple(unresolved_hosts(agent, services or {}, settings)),
     )
+
+
+def helpers_of(agent: AgentView, limits: NamespaceLimits, settings: Settings) -> HelperPods:
+    """Return the placement of the agent's helper pods."""
+    return HelperPods(settings=settings, template=agent.spec.pod_template or {}, limits=limits)
 
 
 def _direct_rules(workspace: WorkspaceSpec, settings: Settings) -> list[EgressRule]:

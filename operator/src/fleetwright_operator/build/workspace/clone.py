@@ -16,6 +16,7 @@ from fleetwright_operator.build.network.addresses import Destination
 from fleetwright_operator.build.network.egress import EgressRule, dns_rule, policy_rules
 from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, tmp_volume
 from fleetwright_operator.build.pod.file_mounts import secret_volume
+from fleetwright_operator.build.pod.helper_pod import HelperPods
 from fleetwright_operator.build.pod.pod_security import container_security, pull_secrets, sealed_pod
 from fleetwright_operator.build.workspace.deployment import FOLDER
 from fleetwright_operator.build.workspace.volume import FILES, files_volume
@@ -44,25 +45,40 @@ def clone_input_hash(agent: AgentView, versions: Sequence[str]) -> str:
     return short_hash([agent.uid, git.url if git else "", git.ref if git else "", *versions])
 
 
-def clone_name(agent: str, input_hash: str) -> str:
-    return f"{agent}-workspace-{input_hash}"
+def clone_prefix(agent: str, input_hash: str) -> str:
+    """Return the start of the names of all pods that clone this source, wherever they are placed."""
+    return f"{agent}-workspace-{input_hash}-"
 
 
 def clone_manifests(
-    agent: AgentView, git: WorkspaceGitSpec, *, input_hash: str, found: Destination, settings: Settings
+    agent: AgentView, git: WorkspaceGitSpec, *, input_hash: str, found: Destination, helpers: HelperPods
 ) -> list[Manifest]:
-    """Return the policy before the pod, so that the pod never runs without it."""
-    owner = owner_of(agent)
+    """Return the policy before the pod, so that the pod never runs without it.
+
+    Their name contains a hash of the pod, because most fields of a pod are immutable.
+    """
+    owner, settings = owner_of(agent), helpers.settings
+    template = {
+        "metadata": helpers.metadata(_labels(owner)),
+        "spec": helpers.complete_single(_pod(owner, agent, git, settings)),
+    }
+    name = f"{clone_prefix(agent.name, input_hash)}{short_hash(template)}"
     rule = EgressRule(to=found.text, why="to clone", peers=found.peers, ports=(("TCP", found.port),))
     return [
-        _policy(owner, input_hash, [dns_rule(settings), rule]),
-        _pod(owner, agent, git, input_hash, settings),
+        _policy(owner, name, [dns_rule(settings), rule]),
+        _pod_from_template(_head("v1", "Pod", owner, name), template),
     ]
 
 
-def _policy(owner: Owner, input_hash: str, rules: list[EgressRule]) -> Manifest:
+def _pod_from_template(head: Manifest, template: Mapping[str, Any]) -> Manifest:
+    labels = {**template["metadata"]["labels"], **head["metadata"]["labels"]}
+    metadata = {**head["metadata"], **template["metadata"], "labels": labels}
+    return {**head, "metadata": metadata, "spec": template["spec"]}
+
+
+def _policy(owner: Owner, name: str, rules: list[EgressRule]) -> Manifest:
     return {
-        **_head("networking.k8s.io/v1", "NetworkPolicy", owner, input_hash),
+        **_head("networking.k8s.io/v1", "NetworkPolicy", owner, name),
         "spec": {
             "podSelector": {"matchLabels": _labels(owner)},
             "policyTypes": ["Ingress", "Egress"],
@@ -71,7 +87,7 @@ def _policy(owner: Owner, input_hash: str, rules: list[EgressRule]) -> Manifest:
     }
 
 
-def _pod(owner: Owner, agent: AgentView, git: WorkspaceGitSpec, input_hash: str, settings: Settings) -> Manifest:
+def _pod(owner: Owner, agent: AgentView, git: WorkspaceGitSpec, settings: Settings) -> dict[str, Any]:
     workspace = agent.spec.workspace
     if workspace is None:
         raise ValueError(f"Agent {agent.name!r} has no workspace")
@@ -97,20 +113,17 @@ def _pod(owner: Owner, agent: AgentView, git: WorkspaceGitSpec, input_hash: str,
         ],
     }
     return {
-        **_head("v1", "Pod", owner, input_hash),
-        "spec": {
-            **sealed_pod(),
-            **pull_secrets(settings.pull_secrets),
-            "containers": [container],
-            "volumes": [
-                files_volume(owner, workspace),
-                *([_credentials(secret)] if secret else []),
-                tmp_volume(_RESOURCES, {}),
-            ],
-            "restartPolicy": "Never",
-            "activeDeadlineSeconds": _SECONDS,
-            "terminationGracePeriodSeconds": _ENDING_SECONDS,
-        },
+        **sealed_pod(settings),
+        **pull_secrets(settings.pull_secrets),
+        "containers": [container],
+        "volumes": [
+            files_volume(owner, workspace),
+            *([_credentials(secret)] if secret else []),
+            tmp_volume(_RESOURCES, {}),
+        ],
+        "restartPolicy": "Never",
+        "activeDeadlineSeconds": _SECONDS,
+        "terminationGracePeriodSeconds": _ENDING_SECONDS,
     }
 
 
@@ -120,9 +133,9 @@ def _credentials(secret: str) -> dict[str, Any]:
     return {**whole, "secret": {**whole["secret"], "optional": True}}
 
 
-def _head(api_version: str, kind: str, owner: Owner, input_hash: str) -> Manifest:
+def _head(api_version: str, kind: str, owner: Owner, name: str) -> Manifest:
     metadata: Mapping[str, Any] = {
-        "name": clone_name(owner.name, input_hash),
+        "name": name,
         "namespace": owner.namespace,
         "labels": {names.MANAGED_BY: names.FIELD_MANAGER, names.NAME: owner.name, **_labels(owner)},
         "ownerReferences": [owner.reference],

@@ -14,6 +14,7 @@ from fleetwright_api.spec.workspace import WorkspaceSpec
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest
 from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, empty_dir, limited, sizes
 from fleetwright_operator.build.pod.file_mounts import secret_volume
+from fleetwright_operator.build.pod.helper_pod import HelperPods
 from fleetwright_operator.build.pod.pod_security import http_probe, pull_secrets, sealed_pod
 from fleetwright_operator.build.workspace.container import program_container
 from fleetwright_operator.build.workspace.volume import FILES, files_volume
@@ -49,13 +50,14 @@ def workspace_deployment(
     *,
     runs: bool,
     environment: Sequence[Mapping[str, str]] = (),
-    settings: Settings,
+    helpers: HelperPods,
 ) -> Manifest:
     """Return the Deployment.
 
     Args:
         runs: False while the agent is suspended or asleep.
         environment: Variables of the shell.
+        helpers: The placement of the pod. The resources of the spec and its runtime class take precedence.
     """
     return {
         **manifest("apps/v1", "Deployment", name=names.workspace(owner.name), owner=owner),
@@ -65,14 +67,15 @@ def workspace_deployment(
             "strategy": {"type": "Recreate"},
             "revisionHistoryLimit": 3,
             "selector": {"matchLabels": workspace_selector(owner.name)},
-            "template": _template(owner, workspace, environment, settings),
+            "template": _template(owner, workspace, environment, helpers),
         },
     }
 
 
 def _template(
-    owner: Owner, workspace: WorkspaceSpec, environment: Sequence[Mapping[str, str]], settings: Settings
+    owner: Owner, workspace: WorkspaceSpec, environment: Sequence[Mapping[str, str]], helpers: HelperPods
 ) -> dict[str, Any]:
+    settings = helpers.settings
     labels = {
         names.MANAGED_BY: names.FIELD_MANAGER,
         names.NAME: owner.name,
@@ -87,33 +90,40 @@ def _template(
     ]
     resources = limited(encode(workspace.resources), _SHELL_RESOURCES, room=sizes(volumes))
     tmp = limited(encode(workspace.resources), _SHELL_RESOURCES)["limits"][RESOURCE]
+    pod = {
+        **sealed_pod(settings),
+        **({"runtimeClassName": runtime} if runtime else {}),
+        **pull_secrets([*(secret.name for secret in workspace.image_pull_secrets), *settings.pull_secrets]),
+        "shareProcessNamespace": False,
+        "terminationGracePeriodSeconds": _ENDING_SECONDS,
+        "containers": [_runner(helpers), _shell(workspace, resources, environment)],
+        "volumes": [*volumes, empty_dir("runner-tmp", "32Mi"), empty_dir("tmp", tmp)],
+    }
+    # A user's resources of the shell stay as they are.
+    whole = helpers.complete(pod, fitted=["runner"] if encode(workspace.resources) else ["runner", "shell"])
+    shell = whole["containers"][-1]
     return {
-        "metadata": {"labels": labels},
-        "spec": {
-            **sealed_pod(),
-            **({"runtimeClassName": runtime} if runtime else {}),
-            **pull_secrets([*(secret.name for secret in workspace.image_pull_secrets), *settings.pull_secrets]),
-            "shareProcessNamespace": False,
-            "terminationGracePeriodSeconds": _ENDING_SECONDS,
-            "initContainers": [_installer(settings)],
-            "containers": [_runner(settings), _shell(workspace, resources, environment)],
-            "volumes": [*volumes, empty_dir("runner-tmp", "32Mi"), empty_dir("tmp", tmp)],
-        },
+        "metadata": helpers.metadata(labels),
+        "spec": {**whole, "initContainers": [_installer(settings, shell["resources"])]},
     }
 
 
-def _installer(settings: Settings) -> dict[str, Any]:
-    """Return the init container that copies the command executor from the agent image for the user's image."""
+def _installer(settings: Settings, resources: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the init container that copies the command executor from the agent image for the user's image.
+
+    `resources` are those of the shell, which starts later. So the pod needs no more, and a namespace that admits the
+    shell admits this container.
+    """
     return {
-        **program_container("install", settings.agent_image, _RUNNER_RESOURCES),
+        **program_container("install", settings.agent_image, resources),
         "command": ["python", "-m", "fleetwright_workspace.install", _PROGRAM],
         "volumeMounts": [{"name": "program", "mountPath": _PROGRAM}],
     }
 
 
-def _runner(settings: Settings) -> dict[str, Any]:
+def _runner(helpers: HelperPods) -> dict[str, Any]:
     return {
-        **program_container("runner", settings.agent_image, _RUNNER_RESOURCES),
+        **program_container("runner", helpers.settings.agent_image, helpers.resources(_RUNNER_RESOURCES)),
         "command": ["python", "-m", "fleetwright_workspace.runner"],
         "args": [
             f"--root={FOLDER}",

@@ -15,10 +15,10 @@ from fleetwright_operator.build.network.addresses import pods
 from fleetwright_operator.build.network.egress import EgressRule, Services, dns_rule
 from fleetwright_operator.build.network_policy import egress_proxy_policy
 from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE
+from fleetwright_operator.build.pod.helper_pod import HelperPods
 from fleetwright_operator.build.pod.pod_security import http_probe, pull_secrets, sealed_pod
 from fleetwright_operator.build.workspace.container import program_container
 from fleetwright_operator.build.workspace.egress_hosts import proxy_document, proxy_egress_rules
-from fleetwright_operator.settings import Settings
 
 COMPONENT: Final = "workspace-egress"
 _RESOURCES: Final = {
@@ -30,21 +30,22 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
 def proxy_children(
-    agent: AgentView, services: Services, *, workspace: dict[str, str], runs: bool, settings: Settings
+    agent: AgentView, services: Services, *, workspace: dict[str, str], runs: bool, helpers: HelperPods
 ) -> list[Manifest]:
     """Return the policy, the Service and the Deployment of the proxy.
 
     Args:
         workspace: The labels of the only pod that may use the proxy.
         runs: False while the agent is suspended or asleep.
+        helpers: The placement of the pod.
     """
-    owner = owner_of(agent)
+    owner, settings = owner_of(agent), helpers.settings
     rules = [dns_rule(settings), *proxy_egress_rules(agent, services, settings)]
     document = canonical_json(proxy_document(agent, services, settings))
     return [
         egress_proxy_policy(owner, _selector(owner.name), workspace=workspace, egress_rules=rules),
         _service(owner),
-        _deployment(owner, document, runs=runs, settings=settings),
+        _deployment(owner, document, runs=runs, helpers=helpers),
     ]
 
 
@@ -83,7 +84,8 @@ def _service(owner: Owner) -> Manifest:
     }
 
 
-def _deployment(owner: Owner, document: str, *, runs: bool, settings: Settings) -> Manifest:
+def _deployment(owner: Owner, document: str, *, runs: bool, helpers: HelperPods) -> Manifest:
+    settings = helpers.settings
     labels = {names.MANAGED_BY: names.FIELD_MANAGER, names.NAME: owner.name, **_selector(owner.name)}
     container: dict[str, Any] = {
         **program_container("proxy", settings.agent_image, _RESOURCES),
@@ -93,6 +95,12 @@ def _deployment(owner: Owner, document: str, *, runs: bool, settings: Settings) 
         "readinessProbe": http_probe("/healthz", port="proxy", period=5, failures=2),
         "livenessProbe": http_probe("/healthz", port="proxy", period=10, failures=3),
     }
+    pod = {
+        **sealed_pod(settings),
+        **pull_secrets(settings.pull_secrets),
+        "terminationGracePeriodSeconds": _ENDING_SECONDS,
+        "containers": [container],
+    }
     return {
         **manifest("apps/v1", "Deployment", name=names.workspace_egress(owner.name), owner=owner),
         "spec": {
@@ -100,14 +108,6 @@ def _deployment(owner: Owner, document: str, *, runs: bool, settings: Settings) 
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
             "revisionHistoryLimit": 3,
             "selector": {"matchLabels": _selector(owner.name)},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {
-                    **sealed_pod(),
-                    **pull_secrets(settings.pull_secrets),
-                    "terminationGracePeriodSeconds": _ENDING_SECONDS,
-                    "containers": [container],
-                },
-            },
+            "template": {"metadata": helpers.metadata(labels), "spec": helpers.complete_single(pod)},
         },
     }
