@@ -536,7 +536,11 @@ BAD = [
     ),
     pytest.param({"cards": {"keySetURL": "http://keys"}}, "keySetURL", id="a key set that anybody could replace"),
     pytest.param({"helperPods": {"affinity": {}}}, "affinity", id="a field that helper pods do not have"),
-    pytest.param({"helperPods": {"labels": {"fleetwright.dev/agent": "x"}}}, "helperPods/labels/fleetwright.dev", id="our label"),
+    pytest.param(
+        {"helperPods": {"labels": {"fleetwright.dev/agent": "x"}}},
+        "helperPods/labels/fleetwright.dev",
+        id="a label of the operator",
+    ),
     pytest.param({"podSecurity": {"omitIds": "yes"}}, "omitIds", id="a switch that is a word"),
     pytest.param({"imagePullPolicy": "Sometimes"}, "imagePullPolicy", id="an unknown policy"),
     pytest.param({"catalog": {"models": {"m": {"contextwindow": 1}}}}, "contextwindow", id="a misspelt model fact"),
