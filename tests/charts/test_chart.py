@@ -134,7 +134,7 @@ def test_cluster_role_rules_are_exactly_as_listed(render):
         "core/persistentvolumeclaims": ["create", "get", "list", "patch", "watch"],
         "core/pods": write,
         "core/pods/log": ["get"],
-        **{f"core/{kind}": watch for kind in ("limitranges", "resourcequotas")},
+        **{f"core/{kind}": ["list", "watch"] for kind in ("limitranges", "resourcequotas")},
         "apps/deployments": write,
         "apps/replicasets": ["list", "watch"],
         "networking.k8s.io/networkpolicies": write,

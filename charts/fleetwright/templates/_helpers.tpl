@@ -61,7 +61,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 # Read so that the resources of helper pods meet the rules of their namespace.
 - apiGroups: [""]
   resources: [limitranges, resourcequotas]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 # Events for kubectl describe. The count of an equal Event is increased.
 - apiGroups: [""]
   resources: [events]

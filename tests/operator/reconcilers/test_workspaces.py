@@ -279,6 +279,30 @@ async def test_failed_clone_is_reported_and_retried(world, api, objects):
     assert "clone" not in api.find("Agent", "coder")["status"]["workspace"]
 
 
+def tolerating(body):
+    tolerations = [{"key": "agents", "operator": "Exists"}]
+    return {**body, "spec": {**body["spec"], "podTemplate": {"spec": {"tolerations": tolerations}}}}
+
+
+@pytest.mark.parametrize(("phase", "is_moved"), [("Pending", True), ("Running", False)])
+async def test_clone_moves_to_another_placement_until_it_has_begun(world, api, objects, phase, is_moved):
+    await applied(world, api, coder(objects, source=GIT), objects.secret("git", token="eA=="))
+    (first,) = clones(api)
+    api.put({**api.find("Pod", first), "status": {"phase": phase}})
+    await world.settle()
+    api.put(tolerating(coder(objects, source=GIT)))
+    await world.settle()
+    (pod,) = clones(api)
+    assert (pod != first) is is_moved
+    assert ("tolerations" in api.find("Pod", pod)["spec"]) is is_moved
+    api.end_pod(pod, says=json.dumps({"commit": "c" * 40}))
+    await world.settle()
+    assert api.find("Agent", "coder")["status"]["workspace"]["source"]["commit"] == "c" * 40
+    assert "coder-workspace" in names_of(api, "Deployment")
+    assert clones(api) == []
+    assert not [name for name in names_of(api, "NetworkPolicy") if name.startswith(f"{first[:-11]}")]
+
+
 async def test_clone_whose_pod_is_refused_is_tried_again_with_backoff(world, api, objects):
     api.fault = lambda number, what: api_error(403, "exceeded quota: pods=1") if "apply Pod" in what else None
     for body in (coder(objects, source=GIT), objects.secret("git", token="eA==")):

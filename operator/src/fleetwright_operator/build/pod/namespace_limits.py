@@ -30,14 +30,14 @@ class NamespaceLimits:
     quota: frozenset[str] = frozenset()
     """The keys of `spec.hard` of all ResourceQuotas, such as `limits.cpu`. A pod must set each of them."""
 
-    def of(self, kind: str, rule: str, name: str) -> list[float]:
+    def values_of(self, kind: str, rule: str, name: str) -> list[float]:
         """Return the values of a rule (`min`, `max`, `maxLimitRequestRatio`, `default`) for Containers or Pods."""
         held = (each.get(rule, {}) for each in self.ranges if each.get("type") == kind)
         return [parse_quantity(values[name]) for values in held if name in values]
 
     def requires_limit(self, name: str) -> bool:
         rules = [(kind, rule) for kind in ("Container", "Pod") for rule in ("max", "maxLimitRequestRatio")]
-        return f"limits.{name}" in self.quota or any(self.of(kind, rule, name) for kind, rule in rules)
+        return f"limits.{name}" in self.quota or any(self.values_of(kind, rule, name) for kind, rule in rules)
 
 
 NO_LIMITS: Final = NamespaceLimits()
@@ -67,7 +67,7 @@ def fit_pod(pod: Mapping[str, Any], fitted: Sequence[str], limits: NamespaceLimi
 def _fit_container(resources: Resources, limits: NamespaceLimits) -> dict[str, Any]:
     requests, ends = dict(resources.get("requests", {})), dict(resources.get("limits", {}))
     for name in NAMES:
-        defaults = limits.of("Container", "default", name)
+        defaults = limits.values_of("Container", "default", name)
         limit = _parsed(ends, name, defaults[0] if defaults else None)
         if limit is None and limits.requires_limit(name):
             limit = parse_quantity(_CPU_LIMIT) if name == "cpu" else _parsed(requests, name, None)
@@ -77,9 +77,9 @@ def _fit_container(resources: Resources, limits: NamespaceLimits) -> dict[str, A
             _Bounds(
                 request=_parsed(requests, name, None),
                 limit=limit,
-                least=max(limits.of("Container", "min", name), default=0.0),
-                most=min(limits.of("Container", "max", name), default=math.inf),
-                ratio=min(limits.of("Container", "maxLimitRequestRatio", name), default=math.inf),
+                least=max(limits.values_of("Container", "min", name), default=0.0),
+                most=min(limits.values_of("Container", "max", name), default=math.inf),
+                ratio=min(limits.values_of("Container", "maxLimitRequestRatio", name), default=math.inf),
             ),
             is_defaulted=bool(defaults),
         )
@@ -92,9 +92,9 @@ def _fit_sum(resources: Resources, others: Sequence[Resources], limits: Namespac
     for name in NAMES:
         requested = sum(_parsed(each.get("requests", {}), name, None) or 0.0 for each in others)
         limited = sum(_parsed(each.get("limits", {}), name, None) or 0.0 for each in others)
-        ratio = min(limits.of("Pod", "maxLimitRequestRatio", name), default=math.inf)
-        least = max(limits.of("Pod", "min", name), default=0.0) - requested
-        most = min(limits.of("Pod", "max", name), default=math.inf) - limited
+        ratio = min(limits.values_of("Pod", "maxLimitRequestRatio", name), default=math.inf)
+        least = max(limits.values_of("Pod", "min", name), default=0.0) - requested
+        most = min(limits.values_of("Pod", "max", name), default=math.inf) - limited
         if most <= 0:
             continue  # The others alone exceed the rule.
         limit = _parsed(ends, name, None)
