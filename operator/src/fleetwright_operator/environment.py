@@ -19,6 +19,14 @@ from fleetwright_operator.credentials.rotation import SHORTEST, Rotation
 from fleetwright_operator.settings import Cilium, Dns, GatewayReference, HelperPodDefaults, PodSelector, Settings
 
 _MINUTE: Final = 60
+_HELPER_FIELDS: Final[Mapping[str, tuple[type, str]]] = {
+    "resources": (dict, "an object"),
+    "labels": (dict, "an object"),
+    "annotations": (dict, "an object"),
+    "nodeSelector": (dict, "an object"),
+    "tolerations": (list, "a list"),
+    "priorityClassName": (str, "a text"),
+}
 _DENY_API_SERVER = "FLEETWRIGHT_DENY_API_SERVER"
 
 
@@ -128,27 +136,10 @@ def _pods(environ: Mapping[str, str], name: str) -> PodSelector | None:
 
 def _helper_pods(environ: Mapping[str, str], name: str) -> HelperPodDefaults:
     value = _json(environ, name, {})
-    kinds: Mapping[str, tuple[type, str]] = {
-        "resources": (dict, "an object"),
-        "labels": (dict, "an object"),
-        "annotations": (dict, "an object"),
-        "nodeSelector": (dict, "an object"),
-        "tolerations": (list, "a list"),
-        "priorityClassName": (str, "a text"),
-    }
-    if unknown := sorted(set(value) - set(kinds)):
-        raise ValueError(f"{name}.{unknown[0]} cannot be set; allowed fields: {', '.join(kinds)}")
-    for key, (kind, words) in kinds.items():
-        if not isinstance(value.get(key, kind()), kind):
-            raise ValueError(f"{name}.{key} must be {words}")
-    for part in ("labels", "annotations"):
-        for key in value.get(part, {}):
-            if key.startswith(names.OWN_PREFIXES):
-                raise ValueError(f"{name}.{part}[{key}] is managed by the operator; remove it")
     try:
-        _check_resources(value.get("resources", {}))
+        _check_helper_pods(value)
     except ValueError as error:
-        raise ValueError(f"{name}.resources: {error}") from None
+        raise ValueError(f"{name}.{error}") from None
     return HelperPodDefaults(
         resources=value.get("resources", {}),
         labels=value.get("labels", {}),
@@ -159,16 +150,36 @@ def _helper_pods(environ: Mapping[str, str], name: str) -> HelperPodDefaults:
     )
 
 
+def _check_helper_pods(value: Mapping[str, Any]) -> None:
+    """Raise ValueError, which begins with a field, if the settings of helper pods are unusable."""
+    for key, field in value.items():
+        kind, words = _HELPER_FIELDS.get(key, (object, ""))
+        if not words:
+            raise ValueError(f"{key} cannot be set; allowed fields: {', '.join(_HELPER_FIELDS)}")
+        if not isinstance(field, kind):
+            raise ValueError(f"{key} must be {words}")
+    for part in ("labels", "annotations", "nodeSelector"):
+        for key, text in value.get(part, {}).items():
+            if not isinstance(text, str):
+                raise ValueError(f"{part}[{key}] must be a text; put {text!r} in quotes")
+            if part != "nodeSelector" and key.startswith(names.OWN_PREFIXES):
+                raise ValueError(f"{part}[{key}] is managed by the operator; remove it")
+    if not all(isinstance(each, dict) for each in value.get("tolerations", ())):
+        raise ValueError("tolerations must be a list of objects")
+    _check_resources(value.get("resources", {}))
+
+
 def _check_resources(resources: Mapping[str, Any]) -> None:
     """Raise ValueError if resources are not objects of requests and limits with quantities."""
     for part, values in resources.items():
         if part not in {"requests", "limits"} or not isinstance(values, dict):
-            raise ValueError(f"{part} must be requests or limits, an object of quantities")
+            raise ValueError(f"resources.{part} must be requests or limits, an object of quantities")
         for name, quantity in values.items():
             try:
                 parse_quantity(quantity)
             except ValueError:
-                raise ValueError(f"{part}.{name} must be a quantity such as 100m or 64Mi, not {quantity!r}") from None
+                message = f"resources.{part}.{name} must be a quantity such as 100m or 64Mi, not {quantity!r}"
+                raise ValueError(message) from None
 
 
 def _gateway(environ: Mapping[str, str]) -> GatewayReference | None:

@@ -132,6 +132,13 @@ def test_pod_template_places_helper_pods_first(objects, settings):
         assert pods[name]["spec"]["tolerations"] == [AGENT_TOLERATION], name
 
 
+@pytest.mark.parametrize("field", ["affinity", "nodeSelector", "tolerations"])
+def test_malformed_placement_is_left_to_the_api_server(objects, settings, field):
+    server = objects.server_view(podTemplate={"spec": {field: "x"}})
+    probe = server_probe(server, about=[], services={}, settings=settings)
+    assert probe.spec["nodeSelector"] == LINUX
+
+
 def test_runtime_class_of_the_workspace_takes_precedence(objects, settings):
     pods = agent_pods(
         objects,

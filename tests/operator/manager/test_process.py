@@ -99,6 +99,8 @@ def test_settings_derive_ip_families_from_the_operator_pod(environment, families
         ("FLEETWRIGHT_OMIT_IDS", "yes"),
         ("FLEETWRIGHT_HELPER_PODS", '{"affinity": {}}'),
         ("FLEETWRIGHT_HELPER_PODS", '{"tolerations": {}}'),
+        ("FLEETWRIGHT_HELPER_PODS", '{"tolerations": ["x"]}'),
+        ("FLEETWRIGHT_HELPER_PODS", '{"nodeSelector": {"a": true}}'),
         ("FLEETWRIGHT_HELPER_PODS", '{"labels": {"fleetwright.dev/agent": "x"}}'),
         ("FLEETWRIGHT_HELPER_PODS", '{"resources": {"requests": {"cpu": "much"}}}'),
         ("FLEETWRIGHT_HELPER_PODS", '{"resources": {"cpu": "1"}}'),

@@ -135,7 +135,7 @@ def _chain(cache: Cache, index: str, space: str, name: str, *, most: int) -> set
 def _by_namespace_rules(change: Change, cache: Cache) -> set[Key]:
     """Return the owners of helper pods in the namespace of a LimitRange or a ResourceQuota.
 
-    The usage in the status of a quota changes with every pod, and concerns nobody.
+    The status of a quota changes with every pod, and changes no resources.
     """
     before, after = (side.projection if side else {} for side in (change.before, change.after))
     if before == after:

@@ -1,8 +1,8 @@
 """Helper pods: where they may be placed, and how they are admitted. Pure.
 
 Helper pods are the pods that the operator adds to those that a user declares: probes, preflights, workspaces, egress
-proxies and clones. What the owner's `podTemplate` places applies to its helpers first, then the installation's
-`helperPods`. Their resources fit the LimitRanges and quotas of the namespace.
+proxies and clones. The owner's `podTemplate` places them first, and then the installation's `helperPods`. Their
+resources fit the LimitRanges and quotas of the namespace.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,11 +20,11 @@ _SINGLE_FIELDS: Final = ("runtimeClassName", "schedulerName")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HelperPods:
-    """What the helper pods of one owner have in common."""
+    """The common settings of the helper pods of one owner."""
 
     settings: Settings
     template: Mapping[str, Any] = field(default_factory=dict)
-    """The `podTemplate` of the owner, already validated; empty if it has none."""
+    """The `podTemplate` of the owner; empty if it has none. The API server validates the values of its fields."""
     limits: NamespaceLimits = field(default_factory=NamespaceLimits)
 
     def resources(self, own: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,13 +51,14 @@ class HelperPods:
         return {**whole, **({"volumes": volumes} if volumes else {})}
 
     def _placement(self, pod: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields that place the pod. A field that the pod has already stays as it is."""
-        helper, template = self.settings.helper_pods, self.template.get("spec", {})
-        node_affinity = template.get("affinity", {}).get("nodeAffinity")
+        """Return the fields that place the pod. A runtime class or scheduler that the pod has already stays."""
+        helper, template = self.settings.helper_pods, _part(self.template, "spec")
+        node_affinity = _part(template, "affinity").get("nodeAffinity")
         # Nodes that match both the Agent's choice and the installation's may not exist.
         is_placed = "nodeSelector" in template or node_affinity is not None
-        selector = template.get("nodeSelector", {}) if is_placed else helper.node_selector
-        tolerations = list(template.get("tolerations", ()))
+        selector = _part(template, "nodeSelector") if is_placed else helper.node_selector
+        named = template.get("tolerations")
+        tolerations = list(named) if isinstance(named, list | tuple) else []
         tolerations += [dict(each) for each in helper.tolerations if each not in tolerations]
         priority = {key: template[key] for key in ("priorityClassName", "preemptionPolicy") if key in template}
         if "priorityClassName" not in priority and helper.priority_class_name:
@@ -70,6 +71,12 @@ class HelperPods:
             **priority,
             **{key: template[key] for key in _SINGLE_FIELDS if key in template and key not in pod},
         }
+
+
+def _part(whole: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return a field that is an object. A field of another type is empty: the API server refuses the owner's pod."""
+    part = whole.get(key)
+    return part if isinstance(part, Mapping) else {}
 
 
 def override_resources(own: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
