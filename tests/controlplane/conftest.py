@@ -106,8 +106,13 @@ class Kubelet:
     space: Space
     logs: Logs
 
-    def probed(self, owner: str, *, says: str = "", refuses: str = "", kind: str = "mcpserver") -> str:
-        """Finish the current probe of an object, with a report or with a refusal."""
+    def probed(
+        self, owner: str, *, says: str = "", refuses: str = "", kind: str = "mcpserver", beside: str = ""
+    ) -> str:
+        """Finish the current probe of an object, with a report or with a refusal.
+
+        Args: `beside` names a container that keeps running.
+        """
         label = f"fleetwright.dev/probed-{kind}"
         admin, space = self.space.admin, self.space.name
 
@@ -127,8 +132,12 @@ class Kubelet:
         self.logs.lines[f"{space}/{pod}"] = f"{says}\n"
         ended = {"exitCode": 2 if refuses else 0, "reason": "Error" if refuses else "Completed", "message": refuses}
         container = {"name": "probe", "image": "img", "imageID": "", "ready": False, "restartCount": 0}
+        states = [{**container, "state": {"terminated": ended}}]
         phase = "Failed" if refuses else "Succeeded"
-        status = {"phase": phase, "containerStatuses": [{**container, "state": {"terminated": ended}}]}
+        if beside:
+            running = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+            phase, states = "Running", [{**container, "name": beside, "state": running}, *states]
+        status = {"phase": phase, "containerStatuses": states}
         admin.merge("Pod", space, pod, {"status": status}, subresource="/status")
         return pod
 
