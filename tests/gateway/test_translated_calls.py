@@ -79,6 +79,37 @@ async def test_v01_message_runs_a_task_with_its_chosen_id(api, client, agent):
     assert set(agent.versions) == {"1.0"}
 
 
+V10_SEND = {"message": {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": "hello"}]}}
+UNKNOWN_VERSIONS = [
+    ("1.1", "SendMessage", V10_SEND),
+    ("1.1", "message/send", v03("hello")),
+    ("0.4", "message/send", v03("hello")),
+    ("0.0", "tasks/send", v01("hello")),
+    ("2.0", "tasks/get", {"id": "mine"}),
+]
+
+
+@pytest.mark.parametrize(("version", "method", "params"), UNKNOWN_VERSIONS)
+async def test_unknown_version_is_refused(api, client, agent, version, method, params):
+    error = await Caller(client, caller_token(api), version=version).call(method, params)
+    assert error["code"] == -32009, error
+    assert agent.methods == []
+
+
+async def test_unknown_version_is_refused_over_rest(api, client, agent):
+    headers = {"A2A-Version": "1.1"}
+    path = f"{CALLEE}/a2a/message:send"
+    async with client.request("POST", path, token=caller_token(api), json=V10_SEND, headers=headers) as answer:
+        assert answer.status == 400
+        error = (await answer.json())["error"]
+    assert error["details"][0]["reason"] == "VERSION_NOT_SUPPORTED"
+
+
+async def test_patch_of_a_known_version_is_served(api, client, agent):
+    answer = await Caller(client, caller_token(api), version="1.0.1").call("SendMessage", V10_SEND)
+    assert answer["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
 ENDINGS = [
     ("hello", "completed", "completed"),
     ("fail", "failed", "failed"),

@@ -16,7 +16,7 @@ from tests.support.waiting import await_until, within
 from fleetwright_a2a.dialects.v01 import V01
 from fleetwright_a2a.dialects.v03 import V03
 from fleetwright_a2a.dialects.v10 import V10
-from fleetwright_gateway.proxy.translation.selection import METHODS, is_translated, missing_versions
+from fleetwright_gateway.proxy.translation.selection import METHODS, is_translated, is_unknown_version, missing_versions
 
 BOTH = frozenset({"0.3", "0.1"})
 V03_ONLY, V01_ONLY = frozenset({"0.3"}), frozenset({"0.1"})
@@ -70,6 +70,31 @@ def test_nothing_is_missing_without_a_card():
 
 
 @pytest.mark.parametrize(
+    ("listed", "version", "unknown"),
+    [
+        (("1.0",), "", False),
+        (("1.0",), "1.0", False),
+        (("1.0",), "1.0.9", False),
+        (("1.0",), "0.2", False),
+        (("1.0",), "1.1", True),
+        (("1.0",), "0.4", True),
+        (("1.0",), "one", True),
+        (("1.0", "1.1.2"), "1.1", False),
+        (("1.0", "1.1"), "1.1.3", False),
+        (("1.0", None), "2.0", True),
+        ((), "2.0", True),
+    ],
+)
+def test_version_is_unknown_to_gateway_and_card(listed, version, unknown):
+    assert is_unknown_version({"supportedInterfaces": [*map(build_interface, listed)]}, version) is unknown
+
+
+def test_version_is_unknown_without_a_card():
+    assert is_unknown_version(None, "1.1")
+    assert not is_unknown_version(None, "1.0.1")
+
+
+@pytest.mark.parametrize(
     ("missing", "version", "method", "translated"),
     [
         (BOTH, "", "message/send", True),
@@ -79,6 +104,7 @@ def test_nothing_is_missing_without_a_card():
         (BOTH, "0.2.5", "tasks/get", True),
         (BOTH, "0.1", "tasks/get", True),
         (BOTH, "1.0", "message/send", False),
+        (BOTH, "1.0.1", "message/send", False),
         (BOTH, "2.0", "message/send", False),
         (BOTH, "", "SendMessage", False),
         (BOTH, "0.3", "SendMessage", False),

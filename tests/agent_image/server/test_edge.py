@@ -146,7 +146,7 @@ async def test_rpc_version_is_checked_after_method_and_params(open_door: Open) -
         del http.headers["A2A-Version"]
         assert (await http.post("/a2a", content=call())).json()["error"]["code"] == -32009
         assert (await http.post("/a2a", content=call("Nonsense"))).json()["error"]["code"] == -32601
-        http.headers["A2A-Version"] = "1.7"
+        http.headers["A2A-Version"] = "1.0.7"
         assert "result" in (await http.post("/a2a", content=call())).json()
         http.headers["A2A-Version"] = "0.3"
         assert (await http.post("/a2a", content=call())).json()["error"]["code"] == -32009

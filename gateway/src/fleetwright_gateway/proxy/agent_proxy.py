@@ -177,13 +177,15 @@ class AgentProxy:
             body = requested_body(body, asked.get(REPAIR, ""), new_id=lambda: str(uuid.uuid4()))
         except ValueError as error:
             raise Refused(400, str(error)) from None
+        caller = f"{chain.subject} {admitted.principal.subject}"
+        if await self._deliveries.answer_unknown_version(agent, path.rest, scope, body, send, caller=caller):
+            return
         self._budgets.require(agent, scope["method"], path.rest, body)
         credentials = RequestCredentials(self._tokens, admitted, chain, agent)
         authorization = credentials.authorization()
         headers = to_agent(scope["headers"])
         if headers is None:
             raise Refused(431, "The headers are too large.")
-        caller = f"{chain.subject} {admitted.principal.subject}"
         delivery = await self._deliveries.select(agent, path.rest, scope, body, caller=caller)
 
         def wakes() -> bool:

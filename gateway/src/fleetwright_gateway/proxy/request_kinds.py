@@ -52,12 +52,15 @@ WAKING_METHODS: Final = MESSAGE_METHODS | frozenset(
     }
 )
 """The methods of JSON-RPC that wake an agent, in all dialects."""
+CARD_METHODS: Final = frozenset({"GetExtendedAgentCard", "agent/getAuthenticatedExtendedCard"})
+"""The methods of JSON-RPC that read the extended card, in all dialects."""
 _PATHS: Final = {
     "POST": re.compile(r"/message:(send|stream)|/tasks/[^/]+(:(cancel|subscribe)|/pushNotificationConfigs)"),
     "GET": re.compile(r"/tasks(/[^/]+(/pushNotificationConfigs(/[^/]+)?)?)?"),
     "DELETE": re.compile(r"/tasks/[^/]+/pushNotificationConfigs/[^/]+"),
 }
 """The paths of HTTP+JSON by verb, below one of the prefixes."""
+_CARD_PATHS: Final = {"GET": re.compile(r"/(extendedAgentCard|card)")}
 _MESSAGE_PATHS: Final = {"POST": re.compile(r"/message:(send|stream)")}
 _PREFIX: Final = re.compile(rf"({re.escape(RPC_PATH)})?(/v1)?(?=/)")
 
@@ -70,6 +73,11 @@ def may_wake(verb: str, path: str, body: bytes) -> bool:
 def sends_message(verb: str, path: str, body: bytes) -> bool:
     """Return whether a request begins or continues a task. Args: `path` is the path at the agent."""
     return _is_one_of(MESSAGE_METHODS, _MESSAGE_PATHS, verb, path, body)
+
+
+def reads_extended_card(verb: str, path: str, body: bytes) -> bool:
+    """Return whether a request reads the extended card. Args: `path` is the path at the agent."""
+    return _is_one_of(CARD_METHODS, _CARD_PATHS, verb, path, body)
 
 
 def is_rpc(verb: str, path: str) -> bool:

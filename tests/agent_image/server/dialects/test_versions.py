@@ -14,7 +14,13 @@ VERSIONS = [
     pytest.param("0.2.5", "0.3", id="0.2 is spoken as 0.3"),
     pytest.param("0.3.0", "0.3", id="patches do not matter in 0.3"),
     pytest.param("1.0", "1.0", id="1.0 is itself"),
-    pytest.param("1.7.2", "1.0", id="a later 1.x is spoken as 1.0"),
+    pytest.param("1.0.1", "1.0", id="patches do not matter in 1.0"),
+    pytest.param("1.1", None, id="another minor version is not spoken"),
+    pytest.param("1.7.2", None, id="a patch of another minor version is not spoken"),
+    pytest.param("0.4", None, id="a minor version that never was is not spoken"),
+    pytest.param("0.0", None, id="0.0 is not spoken"),
+    pytest.param("01.0", None, id="a leading zero is no version"),
+    pytest.param("١.0", None, id="digits of another script are no version"),
     pytest.param("2.0", None, id="another major version is not spoken"),
     pytest.param("one", None, id="a word is no version"),
     pytest.param("1.0, 0.3", None, id="two versions are none"),
@@ -33,6 +39,9 @@ CALLS = [
     pytest.param("SendMessage", V10, "1.0", None, id="1.0 with its version"),
     pytest.param("SendMessage", V10, None, -32009, id="1.0 without a version"),
     pytest.param("SendMessage", V10, "0.3", -32009, id="1.0 with an older version"),
+    pytest.param("SendMessage", V10, "1.0.1", None, id="1.0 with a patch"),
+    pytest.param("SendMessage", V10, "1.1", -32009, id="1.0 with another minor version"),
+    pytest.param("message/send", V03, "0.4", -32009, id="0.3 with another minor version"),
     pytest.param("SendMessage", {}, None, -32602, id="1.0 without a version and without params: params first"),
     pytest.param("message/send", V03, None, None, id="0.3 without a version"),
     pytest.param("message/send", V03, "0.3.0", None, id="0.3 with its version"),
@@ -57,6 +66,27 @@ async def test_rpc_checks_reject_in_a_fixed_order(
         headers = {"A2A-Version": version} if version else {}
         answer = (await caller.http.post(path, json=body, headers=headers)).json()
     assert answer.get("error", {}).get("code") == code, answer
+
+
+REST_CALLS = [
+    ("/a2a/message:send", V10, "1.0.1", 200),
+    ("/a2a/message:send", V10, "1.1", 400),
+    ("/a2a/v1/message:send", V03, "0.4", 400),
+]
+
+
+@pytest.mark.parametrize(("path", "params", "version", "status"), REST_CALLS)
+async def test_rest_refuses_another_minor_version(
+    open_door: Callable[..., Any], raw: Any, path: str, params: Any, version: str, status: int
+) -> None:
+    door = await open_door()
+    async with raw(door) as caller:
+        answer = await caller.http.post(path, json=params, headers={"A2A-Version": version})
+    assert answer.status_code == status, answer.text
+    if status == 400:
+        error = answer.json()["error"]
+        assert error["details"][0]["reason"] == "VERSION_NOT_SUPPORTED"
+        assert error["message"] == "The A2A-Version header names an unknown version; use one of 0.1, 0.2, 0.3, 1.0"
 
 
 @pytest.mark.parametrize(

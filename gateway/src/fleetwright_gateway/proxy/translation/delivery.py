@@ -1,5 +1,7 @@
 """Chooses how a request reaches its agent: unchanged, or translated to A2A 1.0.
 
+The gateway itself answers a call in an unknown version.
+
 A message that is not translated also gets its task here, for the delegation. The translator may change the task that a
 message names.
 
@@ -21,12 +23,14 @@ from fleetwright_api.spec.agent import AgentView
 from fleetwright_gateway.cluster.fleet import Fleet
 from fleetwright_gateway.proxy.forwarder import Forwarder, OutboundRequest
 from fleetwright_gateway.proxy.message_task import message_task
-from fleetwright_gateway.proxy.translation.selection import is_translated, missing_versions
+from fleetwright_gateway.proxy.request_kinds import may_wake, reads_extended_card
+from fleetwright_gateway.proxy.translation.selection import is_translated, is_unknown_version, missing_versions
 
 if TYPE_CHECKING:
     from fleetwright_gateway.proxy.translation.translator import Translator
 
 _MODULE: Final = "fleetwright_gateway.proxy.translation.translator"
+_ANSWERS: Final = "fleetwright_gateway.proxy.translation.gateway_answers"
 
 
 class Deliver(Protocol):
@@ -58,10 +62,11 @@ class DeliverySelector:
     async def select(self, agent: AgentView, path: str, scope: Scope, body: bytes, *, caller: str) -> Delivery:
         """Return how to deliver a request. Args: `caller` is the caller as the agent sees it."""
         card = self._fleet.card_of(agent)
+        verb = scope["method"]
         missing = missing_versions(card)
         version = Headers(scope=scope).get("a2a-version", "") if missing else ""
-        if not is_translated(missing, verb=scope["method"], path=path, version=version, body=body):
-            return Delivery(self._forwarder.forward, message_task(scope["method"], path, body))
+        if not is_translated(missing, verb=verb, path=path, version=version, body=body):
+            return Delivery(self._forwarder.forward, message_task(verb, path, body))
         translator = await self._loaded()
 
         async def translated(
@@ -72,6 +77,31 @@ class DeliverySelector:
             )
 
         return Delivery(translated, None)
+
+    async def answer_unknown_version(
+        self, agent: AgentView, path: str, scope: Scope, body: bytes, send: Send, *, caller: str
+    ) -> bool:
+        """Answer a call in a version of A2A that neither the gateway nor the agent knows, without waking the agent.
+
+        Args:
+            agent: The called agent.
+            path: The path at the agent.
+            scope: The scope of the request.
+            body: The body of the request.
+            send: Sends the response.
+            caller: The caller as the agent sees it.
+
+        Returns:
+            False if the request is no such call. Nothing was sent then.
+        """
+        version, verb = Headers(scope=scope).get("a2a-version", ""), scope["method"]
+        if not is_unknown_version(self._fleet.card_of(agent), version):
+            return False
+        if not may_wake(verb, path, body) and not reads_extended_card(verb, path, body):
+            return False
+        answers = await asyncio.to_thread(importlib.import_module, _ANSWERS)
+        await answers.answer_call(scope, body, send, caller=caller)
+        return True
 
     async def _loaded(self) -> "Translator":
         if self._translator is None:

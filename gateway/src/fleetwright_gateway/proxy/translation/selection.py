@@ -1,8 +1,9 @@
 """Which requests are translated: JSON-RPC calls in an older version of A2A that the agent's card does not list. Pure.
 
-Other requests pass unchanged. A body is parsed only if the agent lacks an older version, and if the header
-`A2A-Version` names a missing version or is absent. A test compares the table with the dialects, which the gateway
-imports only when it translates, because of their size.
+Calls in a version that neither the gateway nor the agent's card knows are refused (A2A 1.0, §3.6.2), because some
+agents serve them in another version. Other requests pass unchanged. A body is parsed only if the agent lacks an older
+version, and if the header `A2A-Version` names a missing version or is absent. A test compares the table with the
+dialects, which the gateway imports only when it translates, because of their size.
 """
 
 from collections.abc import Mapping
@@ -53,6 +54,21 @@ def missing_versions(card: Mapping[str, Any] | None) -> frozenset[str]:
         return frozenset()
     spoken = {dialect_of(version) for version in named if version}
     return _OLDER - spoken if _NATIVE in spoken else frozenset()
+
+
+def is_unknown_version(card: Mapping[str, Any] | None, version: str) -> bool:
+    """Return whether the header `A2A-Version` names a version that neither the gateway nor the agent's card knows."""
+    if not version or dialect_of(version) is not None:
+        return False
+    listed = (card or {}).get("supportedInterfaces")
+    interfaces = listed if isinstance(listed, list) else []
+    known = {_minor(_version(each)) for each in interfaces if isinstance(each, dict)} - {""}
+    return _minor(version) not in known
+
+
+def _minor(version: str) -> str:
+    """Return `Major.Minor` of a version."""
+    return ".".join(version.strip().split(".")[:2])
 
 
 def _version(interface: Mapping[str, Any]) -> str:

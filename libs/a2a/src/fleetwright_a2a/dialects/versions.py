@@ -13,23 +13,20 @@ from fleetwright_a2a.dialects.dialect import Dialect
 
 UNSTATED: Final = "0.3"
 """The version of a caller that sends no version header."""
-_VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})(?:\.\d{1,9})?")
+_VERSION: Final = re.compile(r"(\d{1,3}\.\d{1,3})(?:\.\d{1,9})?", re.ASCII)
+_DIALECTS: Final = {"0.1": "0.1", "0.2": "0.3", "0.3": "0.3", "1.0": "1.0"}
+"""The dialect of each version. 0.2 and 0.3 are the same in everything that is supported here."""
 
 
 def dialect_of(header: str | None) -> str | None:
     """Return the dialect that a version header names, or None if there is no such dialect.
 
-    0.2 is served as 0.3, because both versions are the same in everything that is supported here.
+    The patch number does not matter, but another minor version is another version (A2A 1.0, §3.6.2).
     """
     if not header:
         return UNSTATED
     found = _VERSION.fullmatch(header.strip())
-    if found is None:
-        return None
-    major, minor = int(found[1]), int(found[2])
-    if major == 0:
-        return "0.1" if minor <= 1 else "0.3"
-    return "1.0" if major == 1 else None
+    return _DIALECTS.get(found[1]) if found else None
 
 
 def accepts(dialect: Dialect, header: str | None) -> bool:
@@ -48,6 +45,10 @@ def choose(candidates: Sequence[Dialect], header: str | None, *, chosen_id: bool
 
 
 def not_spoken(header: str | None) -> A2AError:
-    if header:
-        return VersionNotSupportedError("This is not supported in the version that the A2A-Version header names")
-    return VersionNotSupportedError("This needs an A2A-Version header; without one, 0.3 is assumed")
+    """Return the error for a call whose version header does not fit its method or path."""
+    if not header:
+        return VersionNotSupportedError("This needs an A2A-Version header; without one, 0.3 is assumed")
+    if dialect_of(header) is None:
+        known = ", ".join(_DIALECTS)
+        return VersionNotSupportedError(f"The A2A-Version header names an unknown version; use one of {known}")
+    return VersionNotSupportedError("This is not supported in the version that the A2A-Version header names")
