@@ -110,7 +110,13 @@ async def test_invalid_edit_leaves_the_approval_open(agent, states, house, chang
         pytest.param({"approved": True, "arguments": {"amount": 12}}, ["charged 12"], None, id="arguments that fit"),
         pytest.param({"approved": True, "arguments": {"amount": "much"}}, [], "amount", id="arguments that do not fit"),
         pytest.param({"approved": False, "arguments": {"amount": 12}}, [], None, id="arguments of a denial"),
-        pytest.param({"approved": True, "arguments": "12"}, [], None, id="arguments that are no object"),
+        pytest.param({"approved": True, "arguments": "12"}, [], "arguments", id="arguments that are no object"),
+        pytest.param({"approved": True, "args": {"amount": 12}}, [], '"args"', id="args"),
+        pytest.param({"approved": True, "edits": {"amount": 12}}, [], '"edits"', id="edits"),
+        pytest.param({"approved": True, "Arguments": {"amount": 12}}, [], '"Arguments"', id="Arguments"),
+        pytest.param({"decision": "approve", "edited_arguments": {}}, [], '"edited_arguments"', id="edited_arguments"),
+        pytest.param({"answer": "yes", "amount": 12}, [], '"amount"', id="an argument beside the decision"),
+        pytest.param({"approved": False, "args": {"amount": 12}}, [], None, id="a denial with another key"),
     ],
 )
 async def test_caller_answers_with_edited_arguments(agent, message, states, house, data, charged, problem):
@@ -124,6 +130,17 @@ async def test_caller_answers_with_edited_arguments(agent, message, states, hous
         else:
             assert states(told["result"]["task"]) == "completed"
     assert house.ledger == charged
+
+
+async def test_edits_in_a_second_part_leave_the_approval_open(agent, message, states, house):
+    async with agent(**GATED) as guest:
+        task = await guest.say("Charge the card 30")
+        answer = message(None, data={"approved": True}, taskId=task["id"])
+        answer["message"]["parts"].append({"data": {"arguments": {"amount": 12}}})
+        told = await guest.call("SendMessage", answer)
+        assert told["error"]["message"].startswith("message.parts: a decision is one data part"), told
+        assert states(await guest.get(task)) == "input-required"
+    assert house.ledger == []
 
 
 async def test_edit_is_checked_again_when_the_call_runs(agent, agent_process, states, house):

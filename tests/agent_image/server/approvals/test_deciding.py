@@ -215,6 +215,10 @@ async def test_late_decision_does_not_count(
         pytest.param({"arguments": {"a": "x" * 70_000}}, "arguments", id="large arguments"),
         pytest.param({"decision": "Denied", "arguments": {"amount": 1}}, "arguments", id="arguments of a denial"),
         pytest.param({"grant": "all"}, "grant", id="an unknown field"),
+        *(
+            pytest.param({key: {"amount": 31}}, f"{key}: there is no such field; changed arguments belong in arguments")
+            for key in ("args", "edits", "Arguments", "edited_arguments")
+        ),
     ],
 )
 async def test_invalid_decision_names_the_field(

@@ -100,4 +100,6 @@ def parse_decision(body: Mapping[str, Any]) -> ApprovalDecision:
 def _problem(error: Any) -> str:
     place = ".".join(str(step) for step in error["loc"])
     text = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        text = "there is no such field; changed arguments belong in arguments, the reason in reason"
     return f"{place}: {text}" if place else text

@@ -12,7 +12,7 @@ from fleetwright_agent.protocol.interrupts import pause_of
 from fleetwright_agent.protocol.turn import NO_EDITS, ChecksEdits
 from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.server.tasks.human_input.answer_values import answer_value
-from fleetwright_agent.tools.human.approval import read_reply
+from fleetwright_agent.tools.human.approval import read_reply, reply_problem
 
 _REVIEWERS: Final = (
     "This caller may not approve or decline the tool call of this task. Somebody else has to decide, for example with"
@@ -48,8 +48,12 @@ class AnswerChecks:
             value = answer_value(message, pause)
         except ValueError as error:
             raise InvalidParamsError(str(error)) from None
-        reply = read_reply(value, pause.grants) if pause.kind is InterruptKind.APPROVAL else None
-        if reply is None or reply.arguments is None or reply.arguments == pause.arguments:
+        if pause.kind is not InterruptKind.APPROVAL:
+            return ""
+        if unclear := _parts_problem(message) or reply_problem(value):
+            raise InvalidParamsError(f"message.parts: {unclear}")
+        reply = read_reply(value, pause.grants)
+        if reply.arguments is None or reply.arguments == pause.arguments:
             return ""
         if problem := await self.edit_problem(live, pause.tool, reply.arguments, untyped=reply.untyped):
             raise InvalidParamsError(f"message.parts: the changed arguments may not run: {problem}")
@@ -64,3 +68,10 @@ class AnswerChecks:
         metadata = MessageToDict(live.task.history[0].metadata) if live.task.history else {}
         request = TurnRequest(live.owner, live.context_id, live.task_id, "", metadata=metadata)
         return await self._edits.edit_problem(request, tool, arguments, untyped=untyped)
+
+
+def _parts_problem(message: Message) -> str:
+    """Return why a message with several data parts is no decision: only the first would count."""
+    if sum(part.HasField("data") for part in message.parts) > 1:
+        return "a decision is one data part; put approved and arguments into the same part"
+    return ""

@@ -22,6 +22,7 @@ _REVIEWED: Final = "A reviewer decides; an answer to this task does not count."
 _ARGUMENTS: Final = "arguments"
 EXPIRED: Final = "expired"
 UNTYPED: Final = "untyped"
+_KEYS: Final = frozenset({*_SAYS, _GRANT, _REASON, _ARGUMENTS, EXPIRED, UNTYPED})
 MAX_REASON: Final = 1024
 """The largest number of characters of a reason that the model reads."""
 
@@ -60,6 +61,25 @@ def read_reply(value: object, offered: Sequence[str] = ()) -> ApprovalReply:
     if arguments is None:
         return ApprovalReply(True, given, reason)
     return ApprovalReply(True, given, reason, with_integers(arguments), value.get(UNTYPED) is True)
+
+
+def reply_problem(value: object) -> str:
+    """Return why a reply cannot be an approval as its author means it; empty if it can.
+
+    The call would run unchanged if a reply had its changed arguments under another key. A denial may have further keys,
+    because nothing runs.
+    """
+    if not isinstance(value, Mapping) or not (read_reply(value).approved or _ARGUMENTS in value):
+        return ""
+    if unknown := sorted(str(key) for key in value.keys() - _KEYS):
+        return (
+            f"an approval has no key {json.dumps(unknown[0][:40])}; changed arguments belong under {_ARGUMENTS!r},"
+            f" the reason under {_REASON!r}"
+        )
+    given = value.get(_ARGUMENTS)
+    if given is not None and not isinstance(given, Mapping):
+        return f"{_ARGUMENTS} must be an object with all arguments of the call; leave it out to run the call unchanged"
+    return ""
 
 
 def expired_reply() -> dict[str, Any]:

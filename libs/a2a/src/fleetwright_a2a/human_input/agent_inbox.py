@@ -83,4 +83,6 @@ def _edited(args: Any) -> tuple[str, Mapping[str, Any]]:
         raise ValueError("args must be an object with action and args")
     if not isinstance(args.get("args"), Mapping):
         raise ValueError("args.args must be an object")
+    if unknown := sorted(args.keys() - {"action", "args"}):
+        raise ValueError(f"args has no member {unknown[0][:40]!r}; changed arguments belong in args.args")
     return args["action"], args["args"]
