@@ -159,7 +159,7 @@ def say(
 ) -> None:
     """Send one message: `say --state DIR AGENT TEXT`, or `say --url URL --token-file FILE TEXT`."""
     from fleetwright_cli.dev.conversation import Address
-    from fleetwright_cli.say import address_of
+    from fleetwright_cli.say import address_of, reply_report
     from fleetwright_cli.say import say as send
 
     if url is not None and token_file is not None:
@@ -170,8 +170,7 @@ def say(
         raise click.UsageError("give --state DIR AGENT TEXT, or --url URL --token-file FILE TEXT")
     context_id = context_id or str(uuid.uuid4())
     reply = send(address, text, context_id=context_id, wait=wait, task_id=task_id)
-    way_on = f"to answer: --task {reply.task_id}" if reply.waits else f"to continue: --context {reply.context_id}"
-    click.echo(f"[{reply.spent}]\n{reply.text}\n({way_on})")
+    click.echo(reply_report(reply))
     sys.exit(0 if reply.completed else 1)
 
 

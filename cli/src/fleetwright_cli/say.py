@@ -10,6 +10,7 @@ import httpx
 from a2a.utils.errors import A2AError
 
 from fleetwright_cli.dev.conversation import Address, Conversation, Reply
+from fleetwright_cli.terminal.model.safe_text import one_line, safe_text
 from fleetwright_cli.terminal.transport.dev_fleet import ADDRESSES
 
 _RETRY_SECONDS = 0.5
@@ -64,4 +65,13 @@ def _meaning(error: BaseException) -> str | None:
         if isinstance(cause, httpx.TransportError):
             return None
         cause = cause.__cause__
-    return str(error)
+    return safe_text(str(error))
+
+
+def reply_report(reply: Reply) -> str:
+    """Return a reply as text for a terminal: its cost, its text, and how to go on.
+
+    The agent chooses every text of a reply, also the ids, so none may control the terminal.
+    """
+    way_on = f"to answer: --task {reply.task_id}" if reply.waits else f"to continue: --context {reply.context_id}"
+    return safe_text(f"[{reply.spent}]\n{reply.text}\n") + f"({one_line(way_on, len(way_on))})"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import httpx
 
 from fleetwright_cli.dev.conversation import Address, Conversation, Counters, Exchange, Reply, counters, total
+from fleetwright_cli.terminal.model.safe_text import one_line, safe_text
 
 _SHOWN_METRICS = (
     "fleetwright_llm_calls_total",
@@ -72,7 +73,7 @@ class Demonstration:
         before: Mapping[str, Counters],
         after: Mapping[str, Counters],
     ) -> list[str]:
-        faults = [f"the task ended {reply.state}: {reply.text}" for reply in replies if not reply.completed]
+        faults = [f"the task ended {reply.state}: {safe_text(reply.text)}" for reply in replies if not reply.completed]
         if not self._strict:
             return faults
         if exchange.answer.lower() not in replies[-1].text.lower():
@@ -89,5 +90,5 @@ class Demonstration:
 
 
 def _short(text: str) -> str:
-    plain = re.sub(r"\s+", " ", text)
+    plain = one_line(text, len(text))
     return plain if len(plain) <= _WIDTH else f"{plain[:_WIDTH]} … ({len(plain)} characters)"
