@@ -304,7 +304,7 @@ REFUSED = [
     pytest.param("", "tasks/send", {"id": "mine"}, -32602, id="no message, in 0.1"),
     pytest.param("", "message/send", v03("x", taskId="none"), -32001, id="a message to no task"),
     pytest.param("0.3", "tasks/send", v01("x"), -32009, id="another version"),
-    pytest.param("", "agent/getAuthenticatedExtendedCard", {}, -32004, id="extended card"),
+    pytest.param("", "agent/getAuthenticatedExtendedCard", {}, -32007, id="extended card"),
     pytest.param(
         "", "tasks/pushNotificationConfig/set", {"taskId": "t", "pushNotificationConfig": PUSH}, -32003, id="push"
     ),

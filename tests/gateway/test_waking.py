@@ -15,7 +15,7 @@ from fleetwright_a2a.dialects.v03 import V03
 from fleetwright_a2a.dialects.v03_rest import V03_REST
 from fleetwright_a2a.dialects.v10 import V10
 from fleetwright_api import names
-from fleetwright_gateway.proxy.request_kinds import WAKING_METHODS, may_wake
+from fleetwright_gateway.proxy.request_kinds import CARD_METHODS, WAKING_METHODS, may_wake, reads_extended_card
 
 CARDS = ("/extendedAgentCard", "/card")
 
@@ -27,6 +27,7 @@ def call(method: str, **more: object) -> bytes:
 def test_methods_are_those_of_all_dialects():
     spoken = {name: found for dialect in (V10, V03, V01) for name, found in dialect.methods.items()}
     assert {name for name, found in spoken.items() if found is not Operation.EXTENDED_CARD} == WAKING_METHODS
+    assert {name for name, found in spoken.items() if found is Operation.EXTENDED_CARD} == CARD_METHODS
 
 
 def test_may_wake_accepts_every_path_of_the_agent_but_cards():
@@ -36,6 +37,7 @@ def test_may_wake_accepts_every_path_of_the_agent_but_cards():
     for verb, path in served:
         place = path.replace("{task}", "t-1").replace("{config}", "c%201")
         assert may_wake(verb, place, b"") is not path.endswith(CARDS), (verb, place)
+        assert reads_extended_card(verb, place, b"") is path.endswith(CARDS), (verb, place)
 
 
 @pytest.mark.parametrize(
@@ -76,8 +78,6 @@ def test_may_wake_needs_a_message_or_a_task(verb, path, body, wakes):
     [
         pytest.param("GET", "/x", b"", id="unknown path"),
         pytest.param("POST", "/.well-known/agent-card.json", b"{}", id="card, by POST"),
-        pytest.param("GET", "/extendedAgentCard", b"", id="extended card"),
-        pytest.param("POST", "/a2a", call("GetExtendedAgentCard"), id="extended card, by JSON-RPC"),
         pytest.param("POST", "/a2a", call("Wake"), id="unknown method"),
         pytest.param("POST", "/a2a", b"wake up", id="no JSON"),
     ],
@@ -175,7 +175,7 @@ async def test_message_that_is_refused_twice_gets_the_answer_of_the_pod(api, cli
     assert [each.path for each in upstream.received] == ["/a2a", "/readyz", "/a2a"]
 
 
-@pytest.mark.parametrize("wakes", [True, False], ids=["message", "card"])
+@pytest.mark.parametrize("wakes", [True, False], ids=["message", "unknown path"])
 async def test_request_waits_until_a_restarted_container_is_reachable(api, client, upstream, wakes):
     """The container of a woken agent ends before the kubelet has reported it as ready. The agent received nothing."""
     api.remove("Pod", "callee-1-a")
@@ -186,7 +186,7 @@ async def test_request_waits_until_a_restarted_container_is_reachable(api, clien
         assert await client.status("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) == 200
         api.set_status("Pod", "callee-1-b", {**status, "podIP": "127.0.0.9"})
         if not wakes:
-            assert await client.status("GET", f"{CALLEE}/extendedAgentCard", token=caller_token(api)) == 502
+            assert await client.status("GET", f"{CALLEE}/x", token=caller_token(api)) == 502
             return
         several = [client.status("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) for _ in range(4)]
         sending = asyncio.gather(*several)

@@ -118,7 +118,9 @@ async def build_gateway(
         waker=waker,
         cards=cards,
         redirects=Redirects(fleet, addresses),
-        deliveries=DeliverySelector(fleet, forwarder, clock=clock, on_cut=metrics.proxy_failures.labels("aborted").inc),
+        deliveries=DeliverySelector(
+            fleet, forwarder, cards, clock=clock, on_cut=metrics.proxy_failures.labels("aborted").inc
+        ),
         metrics=metrics,
         agent_port=settings.agent_port,
         idle_seconds=settings.idle_seconds,

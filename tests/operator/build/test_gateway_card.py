@@ -58,6 +58,29 @@ def test_gateway_cards_hide_the_skills_that_the_public_card_hides(objects):
     assert [skill["id"] for skill in next(iter(cards(objects, a2a=hidden).values()))["skills"]] == ["chat"]
 
 
+@pytest.mark.parametrize(
+    ("public_url", "wanted"),
+    [
+        pytest.param("", {"gateway-extended-card.json": INSIDE}, id="one address"),
+        pytest.param(
+            OUTSIDE,
+            {"gateway-extended-card.json": OUTSIDE, "gateway-extended-card-inside.json": INSIDE},
+            id="two addresses",
+        ),
+    ],
+)
+def test_extended_cards_have_the_skills_and_the_addresses_of_the_gateway(objects, public_url, wanted):
+    skill = {"id": "secret", "name": "Secret", "description": "d", "tags": ["t"]}
+    found = cards(objects, public_url, a2a={"skills": [skill], "publicCard": "Minimal"})
+    extended = {key: card for key, card in found.items() if "extended" in key}
+    assert extended.keys() == wanted.keys()
+    for key, base in wanted.items():
+        url = f"{base}/agents/shop/poet/a2a"
+        assert [each["id"] for each in extended[key]["skills"]] == ["secret"]
+        assert {each["url"] for each in extended[key]["supportedInterfaces"]} == {url}
+        assert extended[key]["signatures"] == [{"protected": "p", "signature": url}]
+
+
 def test_installation_without_gateway_has_no_gateway_cards(objects):
     view = objects.agent_view()
     assert gateway_cards(agent_card(view, url="http://poet", skills=[]), view, None, signed) == {}

@@ -86,7 +86,15 @@ class FleetApi(MemoryApi):
         body = {"kind": names.AGENT, "metadata": {"namespace": namespace, "name": name}, "spec": dict(spec or {})}
         return self.put({**body, "status": status or {}})
 
-    def add_card(self, name: str, card: Mapping[str, Any], *, namespace: str = "team") -> None:
+    def add_card(
+        self,
+        name: str,
+        card: Mapping[str, Any],
+        *,
+        namespace: str = "team",
+        extended: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write the cards of an agent. Args: `extended` are its extended cards for the gateway, by key."""
         agent = self.find(names.AGENT, name, namespace=namespace)
         path = f"/agents/{namespace}/{name}/a2a"
         self.put(
@@ -97,6 +105,7 @@ class FleetApi(MemoryApi):
                     names.CARD_KEY: json.dumps(card),
                     names.GATEWAY_CARD_KEY: json.dumps({**card, "url": f"{OUTSIDE}{path}"}),
                     names.GATEWAY_INSIDE_CARD_KEY: json.dumps({**card, "url": f"{INSIDE}{path}"}),
+                    **(extended or {}),
                 },
             }
         )

@@ -58,8 +58,8 @@ class AgentFiles:
     revision: str
     files: Mapping[str, str] = field(repr=False)
 
-    gateway_card: str = ""
-    """The card that the gateway serves; empty if the run has no gateway."""
+    gateway_cards: Mapping[str, str] = field(default_factory=dict)
+    """The cards that the gateway serves, by key; none if the run has no gateway."""
 
     @property
     def card(self) -> str:
@@ -212,8 +212,7 @@ def _agent(
     found = {f"{_CONFIGURATION}/{path}": text for path, text in files.items()}
     if calls_gateway(agent.spec, fleet.agents, settings):
         found[_GATEWAY_TOKEN] = token_text(f"agent:{name}", tokens[f"gateway.{name}"])
-    cards = gateway_cards(rendered.card, agent, settings.gateway, unsigned)
-    return AgentFiles(name, rendered.revision, found, cards.get(names.GATEWAY_CARD_KEY, ""))
+    return AgentFiles(name, rendered.revision, found, gateway_cards(rendered.card, agent, settings.gateway, unsigned))
 
 
 def _edges(name: str, fleet: LocalFleet, tokens: Mapping[str, str]) -> Tokens:

@@ -117,9 +117,17 @@ class Fleet:
 
     def gateway_card_of(self, agent: AgentView, *, inside: bool) -> str | None:
         """Return the text of the signed card with the gateway's address. `inside` chooses the address."""
+        return self._card_text(agent, names.GATEWAY_INSIDE_CARD_KEY if inside else "", names.GATEWAY_CARD_KEY)
+
+    def extended_card_of(self, agent: AgentView, *, inside: bool) -> str | None:
+        """Return the text of the signed extended card with the gateway's address. `inside` chooses the address."""
+        inner = names.GATEWAY_INSIDE_EXTENDED_CARD_KEY if inside else ""
+        return self._card_text(agent, inner, names.GATEWAY_EXTENDED_CARD_KEY)
+
+    def _card_text(self, agent: AgentView, *keys: str) -> str | None:
+        """Return the card under the first of the keys that the ConfigMap has."""
         cards = self._cards(agent)
-        text: str | None = (cards.get("inside") if inside else None) or cards.get("outside")
-        return text
+        return next((cards[key] for key in keys if key in cards), None)
 
     def _cards(self, agent: AgentView) -> Mapping[str, Any]:
         entry = self.cache.get(CARD, agent.namespace, names.agent_card(agent.name))

@@ -48,7 +48,12 @@ NAMESPACES: Final = Resource(
     kind=NAMESPACE, group="", version="v1", plural="namespaces", metadata_only=True, namespaced=False
 )
 WATCHED: Final = (AGENTS, PODS, REPLICA_SETS, DEPLOYMENTS, CONFIG_MAPS, NAMESPACES)
-_CARD_KEYS: Final = (names.CARD_KEY, names.GATEWAY_CARD_KEY, names.GATEWAY_INSIDE_CARD_KEY)
+_GATEWAY_CARDS: Final = (
+    names.GATEWAY_CARD_KEY,
+    names.GATEWAY_INSIDE_CARD_KEY,
+    names.GATEWAY_EXTENDED_CARD_KEY,
+    names.GATEWAY_INSIDE_EXTENDED_CARD_KEY,
+)
 _PORTS: Final = ("a2a", "ops")
 REQUIRED: Final = frozenset({names.AGENT, POD, REPLICA_SET, DEPLOYMENT, CARD})
 """The kinds without which no caller can be identified or served."""
@@ -98,9 +103,8 @@ def _ports(spec: Mapping[str, Any]) -> Mapping[str, int]:
 def _config_map(body: Object) -> Mapping[str, Any]:
     """Keep cards and lists of clients. Other ConfigMaps of agents hold configuration that the gateway never needs."""
     data = body.get("data", {})
-    card, outside, inside = (data.get(key) for key in _CARD_KEYS)
-    texts = {"outside": outside, "inside": inside}
-    document = _parsed(card)
+    texts = {key: data.get(key) for key in _GATEWAY_CARDS}
+    document = _parsed(data.get(names.CARD_KEY))
     parsed = {
         "card": document if isinstance(document, dict) else None,
         CLIENTS: _clients(_parsed(data.get(names.CLIENTS_KEY))),

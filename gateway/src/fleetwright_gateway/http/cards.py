@@ -31,3 +31,10 @@ class CardResponses:
         if tag in {each.strip().removeprefix("W/") for each in known}:
             return Response(status_code=304, headers=sent)
         return Response(text, media_type="application/json", headers=sent)
+
+    def extended_text(self, agent: AgentView, headers: Headers) -> str | None:
+        """Return the gateway's extended card of an agent, or None if the operator has written none.
+
+        `headers` are those of the request.
+        """
+        return self._fleet.extended_card_of(agent, inside=self._addresses.is_inside(headers.get("host", "")))

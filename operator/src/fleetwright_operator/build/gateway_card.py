@@ -1,7 +1,8 @@
-"""The cards of an agent at the gateway: one for each address of the gateway, signed like the agent's own card. Pure.
+"""The cards of an agent at the gateway: for each address of the gateway one, signed like the agent's own card. Pure.
 
 A signature covers the addresses in a card, so the gateway cannot make such a card from the agent's own. It serves these
-cards byte for byte. They also list the versions of A2A that the gateway translates for the agent.
+cards byte for byte. An agent with an extended card also gets an extended card for each address. All cards also list the
+versions of A2A that the gateway translates for the agent.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ from fleetwright_operator.settings import GatewayReference
 
 _TRANSLATED: Final = "JSONRPC"
 """The binding over which the gateway translates."""
+_INSIDE: Final = frozenset({names.GATEWAY_INSIDE_CARD_KEY, names.GATEWAY_INSIDE_EXTENDED_CARD_KEY})
 _BEARER: Final = {
     "bearer": {
         "httpAuthSecurityScheme": {
@@ -34,16 +36,20 @@ def gateway_cards(
     """
     if gateway is None:
         return {}
-    outside = _signed_card(card, _address(gateway.public_url or gateway.url, agent), sign)
-    inside = _signed_card(card, _address(gateway.url, agent), sign)
-    return {names.GATEWAY_CARD_KEY: outside, **({names.GATEWAY_INSIDE_CARD_KEY: inside} if inside != outside else {})}
+    outside = _card_at(card, _address(gateway.public_url or gateway.url, agent))
+    inside = _card_at(card, _address(gateway.url, agent))
+    shown = {names.GATEWAY_CARD_KEY: public_card(outside), names.GATEWAY_INSIDE_CARD_KEY: public_card(inside)}
+    if card["capabilities"].get("extendedAgentCard"):
+        shown |= {names.GATEWAY_EXTENDED_CARD_KEY: outside, names.GATEWAY_INSIDE_EXTENDED_CARD_KEY: inside}
+    only = _INSIDE if inside == outside else frozenset()
+    return {key: signed_card(each, sign) for key, each in shown.items() if key not in only}
 
 
-def _signed_card(card: Mapping[str, Any], address: str, sign: Sign) -> str:
+def _card_at(card: Mapping[str, Any], address: str) -> Mapping[str, Any]:
     own = [*card["supportedInterfaces"], *_translated(card)]
     interfaces = [{**each, "url": f"{address}{RPC_PATH}"} for each in sorted(own, key=_version, reverse=True)]
     security = {"securitySchemes": _BEARER, "securityRequirements": [{"schemes": {"bearer": {}}}]}
-    return signed_card(public_card({**card, "supportedInterfaces": interfaces, **security}), sign)
+    return {**card, "supportedInterfaces": interfaces, **security}
 
 
 def _translated(card: Mapping[str, Any]) -> Iterator[dict[str, str]]:

@@ -118,7 +118,7 @@ class LocalTeam:
     def _publish(self, name: str) -> None:
         agent = self._agents[name]
         phase = _ASLEEP if name in self._asleep else _AWAKE
-        cards = {names.CARD_KEY: agent.card, names.GATEWAY_CARD_KEY: agent.gateway_card}
+        cards = {names.CARD_KEY: agent.card, **agent.gateway_cards}
         self._gateway.put_agent(name, encode(self._specs[name]), cards=cards, token=agent.gateway_token, phase=phase)
 
     def _look(self) -> None:

@@ -1,6 +1,6 @@
 """Chooses how a request reaches its agent: unchanged, or translated to A2A 1.0.
 
-The gateway itself answers a call in an unknown version.
+The gateway itself answers calls for the extended card, and calls in an unknown version.
 
 A message that is not translated also gets its task here, for the delegation. The translator may change the task that a
 message names.
@@ -11,7 +11,7 @@ half a second, and most gateways never translate.
 
 import asyncio
 import importlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -21,6 +21,8 @@ from starlette.types import Receive, Scope, Send
 from fleetwright_a2a.clock import Clock
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_gateway.cluster.fleet import Fleet
+from fleetwright_gateway.http.admission import Refused
+from fleetwright_gateway.http.cards import CardResponses
 from fleetwright_gateway.proxy.forwarder import Forwarder, OutboundRequest
 from fleetwright_gateway.proxy.message_task import message_task
 from fleetwright_gateway.proxy.request_kinds import may_wake, reads_extended_card
@@ -51,9 +53,18 @@ class Delivery:
 
 
 class DeliverySelector:
-    def __init__(self, fleet: Fleet, forwarder: Forwarder, *, clock: Clock, on_cut: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        fleet: Fleet,
+        forwarder: Forwarder,
+        cards: CardResponses,
+        *,
+        clock: Clock,
+        on_cut: Callable[[], None],
+    ) -> None:
         """Args: `on_cut` is called when an agent ends a translated stream early."""
         self._fleet = fleet
+        self._cards = cards
         self._forwarder = forwarder
         self._clock = clock
         self._on_cut = on_cut
@@ -78,10 +89,13 @@ class DeliverySelector:
 
         return Delivery(translated, None)
 
-    async def answer_unknown_version(
+    async def answer_itself(
         self, agent: AgentView, path: str, scope: Scope, body: bytes, send: Send, *, caller: str
     ) -> bool:
-        """Answer a call in a version of A2A that neither the gateway nor the agent knows, without waking the agent.
+        """Answer a call that the gateway answers in place of the agent. The agent is not woken.
+
+        These are calls for the extended card, and calls in a version of A2A that neither the gateway nor the agent
+        knows.
 
         Args:
             agent: The called agent.
@@ -93,14 +107,20 @@ class DeliverySelector:
 
         Returns:
             False if the request is no such call. Nothing was sent then.
+
+        Raises:
+            Refused: The operator has not written the extended card yet.
         """
-        version, verb = Headers(scope=scope).get("a2a-version", ""), scope["method"]
-        if not is_unknown_version(self._fleet.card_of(agent), version):
+        headers, verb, card = Headers(scope=scope), scope["method"], self._fleet.card_of(agent)
+        reads_card = reads_extended_card(verb, path, body)
+        is_unknown = is_unknown_version(card, headers.get("a2a-version", ""))
+        if not reads_card and not (is_unknown and may_wake(verb, path, body)):
             return False
-        if not may_wake(verb, path, body) and not reads_extended_card(verb, path, body):
-            return False
+        extended = self._cards.extended_text(agent, headers)
+        if reads_card and not is_unknown and extended is None and (card is None or _has_extended_card(card)):
+            raise Refused(503, "The extended card of this agent is not known yet.", {"Retry-After": "5"})
         answers = await asyncio.to_thread(importlib.import_module, _ANSWERS)
-        await answers.answer_call(scope, body, send, caller=caller)
+        await answers.answer_call(scope, body, send, caller=caller, extended_card=extended)
         return True
 
     async def _loaded(self) -> "Translator":
@@ -109,3 +129,8 @@ class DeliverySelector:
             module = await asyncio.to_thread(importlib.import_module, _MODULE)
             self._translator = module.Translator(self._forwarder, clock=self._clock, on_cut=self._on_cut)
         return self._translator
+
+
+def _has_extended_card(card: Mapping[str, object]) -> bool:
+    capabilities = card.get("capabilities")
+    return isinstance(capabilities, dict) and capabilities.get("extendedAgentCard") is True

@@ -1,11 +1,14 @@
 """Answers calls of A2A in place of an agent, in the format of every binding and version.
 
-A call in an unknown version gets its error here, because some agents serve it in another version.
+The extended card is answered here, because the agent's own names the address of the agent. A client would send its
+Kubernetes token to that address. A call in an unknown version gets its error here, because some agents serve it in
+another version.
 """
 
 from typing import Final, NoReturn
 
-from a2a.utils.errors import UnsupportedOperationError
+from a2a.types.a2a_pb2 import AgentCard
+from a2a.utils.errors import ExtendedAgentCardNotConfiguredError, UnsupportedOperationError
 from starlette.authentication import SimpleUser
 from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Scope, Send
@@ -15,6 +18,7 @@ from fleetwright_a2a.bindings.jsonrpc import JsonRpc
 from fleetwright_a2a.bindings.operation_handler import OperationHandler
 from fleetwright_a2a.bindings.rest import rest_routes
 from fleetwright_a2a.bindings.streams import KEEPALIVE_SECONDS
+from fleetwright_a2a.card import parse_card
 from fleetwright_a2a.dialects.v01 import V01
 from fleetwright_a2a.dialects.v03 import V03
 from fleetwright_a2a.dialects.v03_rest import V03_REST
@@ -26,6 +30,14 @@ _NO_OPERATION: Final = "The gateway does not answer this call in place of the ag
 
 class _GatewayOperations(OperationHandler):
     """The operations that the gateway answers itself."""
+
+    def __init__(self, extended_card: str | None) -> None:
+        self._extended_card = extended_card
+
+    async def on_get_extended_agent_card(self, *_: object, **__: object) -> AgentCard:
+        if self._extended_card is None:
+            raise ExtendedAgentCardNotConfiguredError
+        return parse_card(self._extended_card.encode()).message()
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise UnsupportedOperationError(_NO_OPERATION)
@@ -40,10 +52,9 @@ class _GatewayOperations(OperationHandler):
     on_get_task_push_notification_config = _refuse
     on_list_task_push_notification_configs = _refuse
     on_delete_task_push_notification_config = _refuse
-    on_get_extended_agent_card = _refuse
 
 
-async def answer_call(scope: Scope, body: bytes, send: Send, *, caller: str) -> None:
+async def answer_call(scope: Scope, body: bytes, send: Send, *, caller: str, extended_card: str | None) -> None:
     """Answer a call.
 
     Args:
@@ -51,9 +62,10 @@ async def answer_call(scope: Scope, body: bytes, send: Send, *, caller: str) -> 
         body: The body of the request.
         send: Sends the response.
         caller: The caller, as the agent sees it.
+        extended_card: The extended card with the gateway's address; None if the agent has no extended card.
     """
     calls = RpcDispatcher(
-        _GatewayOperations(),
+        _GatewayOperations(extended_card),
         admission=lambda _: None,
         spoken=frozenset(),
         card=lambda: None,
