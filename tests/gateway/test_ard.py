@@ -143,6 +143,25 @@ async def test_list_shows_only_what_the_caller_may_call(api, client):
 
 
 @pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/agents?filter=team", "There is no parameter 'filter'; the parameters are: pageSize, pageToken."),
+        ("/agents?page_size=2", "There is no parameter 'page_size'; the parameters are: pageSize, pageToken."),
+        ("/agents?pageSize=2&Filter=", "There is no parameter 'Filter'; the parameters are: pageSize, pageToken."),
+        (f"/agents/{quote(CALLEE, safe='')}?filter=x", "There is no parameter 'filter'; the parameters are: none."),
+    ],
+)
+async def test_unknown_parameters_are_refused(api, client, path, message):
+    error = await request_json(client, path, token=caller_token(api), status=400)
+    assert error == {"errorCode": "INVALID_ARGUMENT", "message": message}
+
+
+async def test_search_refuses_parameters_of_the_query(api, client):
+    error = await request_json(client, "/search?filter=x", token=caller_token(api), json=asked(), status=400)
+    assert error["message"] == "There is no parameter 'filter'; the parameters are: none."
+
+
+@pytest.mark.parametrize(
     ("method", "path", "status", "code"),
     [
         ("POST", "/explore", 501, "UNIMPLEMENTED"),

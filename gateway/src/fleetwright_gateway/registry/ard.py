@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from pydantic import ConfigDict, Field
 from starlette.responses import JSONResponse
 
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_gateway.http.addresses import Addresses, agent_url
 from fleetwright_gateway.http.admission import Refused
+from fleetwright_gateway.http.errors import refuse_unknown_parameters
 from fleetwright_gateway.http.protected import caller_of
 from fleetwright_gateway.registry.directory import Directory
 from fleetwright_gateway.registry.models import RegistryModel
@@ -100,7 +101,7 @@ class ArdEntries:
 
 
 def ard_routes(directory: Directory, entries: ArdEntries) -> APIRouter:
-    router = APIRouter(tags=["ARD"])
+    router = APIRouter(tags=["ARD"], dependencies=[Depends(refuse_unknown_parameters)])
 
     async def described(request: Request) -> list[Document]:
         """Return the visible agents that have a card."""
