@@ -309,6 +309,7 @@ async def test_proxy_serves_the_operators_card_byte_for_byte(api, client, upstre
     path = f"{CALLEE}/.well-known/agent-card.json"
     async with client.request("GET", path, token=caller_token(api), headers={"Host": host}) as answer:
         text, tag = await answer.text(), answer.headers["ETag"]
+        assert answer.headers["Last-Modified"] == "Sun, 01 Mar 2026 12:00:00 GMT"
     assert text == api.find("ConfigMap", "callee-card")["data"][key]
     known_tag = {"If-None-Match": tag, "Host": host}
     assert await client.status("GET", path, token=caller_token(api), headers=known_tag) == 304

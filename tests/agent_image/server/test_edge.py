@@ -175,6 +175,18 @@ async def test_r7_content_headers_are_checked(open_door: Open, headers: dict[str
     assert response.status_code == status
 
 
+@pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage", "message/stream", "tasks/sendSubscribe"])
+@pytest.mark.parametrize("content_type", ["text/plain", "text/event-stream", ""])
+async def test_other_media_types_are_refused_with_the_code_of_a2a(
+    open_door: Open, method: str, content_type: str
+) -> None:
+    door = await open_door()
+    async with door.http() as http:
+        headers = {"Content-Type": content_type, "Accept": "text/event-stream"}
+        response = await http.post("/a2a", content=call(method), headers=headers)
+    assert (response.status_code, response.json()["error"]["code"]) == (415, -32005)
+
+
 EVIL, NOBODY, GOOD = "https://evil.example", "null", "https://good.example"
 
 

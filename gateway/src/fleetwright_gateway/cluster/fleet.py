@@ -17,6 +17,7 @@ from fleetwright_gateway.cluster.resources import (
     CARD,
     CLIENTS,
     DEPLOYMENT,
+    MODIFIED,
     NAMESPACE,
     POD,
     REPLICA_SET,
@@ -123,6 +124,11 @@ class Fleet:
         """Return the text of the signed extended card with the gateway's address. `inside` chooses the address."""
         inner = names.GATEWAY_INSIDE_EXTENDED_CARD_KEY if inside else ""
         return self._card_text(agent, inner, names.GATEWAY_EXTENDED_CARD_KEY)
+
+    def card_modified(self, agent: AgentView) -> int | None:
+        """Return when the operator last wrote the cards of an agent, in seconds since the epoch, if that is known."""
+        modified: int | None = self._cards(agent).get(MODIFIED)
+        return modified
 
     def _card_text(self, agent: AgentView, *keys: str) -> str | None:
         """Return the card under the first of the keys that the ConfigMap has."""

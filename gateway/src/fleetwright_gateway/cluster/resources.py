@@ -20,6 +20,7 @@ NAMESPACE: Final = "NamespaceMetadata"
 CARD: Final = "ConfigMap"
 VIEW: Final = "view"
 CLIENTS: Final = "clients"
+MODIFIED: Final = "modified"
 _MOST_CLIENTS: Final = 256
 """The largest number of entries of one agent that the gateway keeps. An agent has up to two tokens for each client."""
 FIELD_MANAGER: Final = "fleetwright-gateway"
@@ -108,8 +109,18 @@ def _config_map(body: Object) -> Mapping[str, Any]:
     parsed = {
         "card": document if isinstance(document, dict) else None,
         CLIENTS: _clients(_parsed(data.get(names.CLIENTS_KEY))),
+        MODIFIED: _modified(body["metadata"]) if texts[names.GATEWAY_CARD_KEY] else None,
     }
     return {key: found for key, found in (parsed | texts).items() if found}
+
+
+def _modified(metadata: Mapping[str, Any]) -> int | None:
+    """Return when an object was last written, in seconds since the epoch; None if it does not say so."""
+    stated = [metadata.get("creationTimestamp"), *(each.get("time") for each in metadata.get("managedFields", ()))]
+    try:
+        return max((parse_timestamp(each) for each in stated if each), default=None)
+    except ValueError:
+        return None
 
 
 def _parsed(text: str | None) -> Any:

@@ -3,6 +3,8 @@
 The operator writes and signs one card for each address of the gateway. The gateway serves these cards byte for byte.
 """
 
+from email.utils import formatdate
+
 from starlette.datastructures import Headers
 from starlette.responses import Response
 
@@ -27,6 +29,8 @@ class CardResponses:
             return None
         tag = f'"sha256:{sha256_hex(text)}"'
         sent = {"ETag": tag, "Cache-Control": "private, max-age=60"}
+        if (modified := self._fleet.card_modified(agent)) is not None:
+            sent["Last-Modified"] = formatdate(modified, usegmt=True)
         known = headers.get("if-none-match", "").split(",")
         if tag in {each.strip().removeprefix("W/") for each in known}:
             return Response(status_code=304, headers=sent)

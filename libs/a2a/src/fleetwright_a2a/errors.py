@@ -22,6 +22,7 @@ INVALID_REQUEST: Final = -32600
 METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
+CONTENT_TYPE_NOT_SUPPORTED: Final = -32005
 
 RPC_PATH: Final = "/a2a"
 """The path of JSON-RPC; the other A2A paths are HTTP+JSON."""

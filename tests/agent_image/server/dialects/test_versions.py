@@ -1,5 +1,6 @@
 """Selection of the dialect of a call, and the order of the checks that reject calls."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -66,6 +67,39 @@ async def test_rpc_checks_reject_in_a_fixed_order(
         headers = {"A2A-Version": version} if version else {}
         answer = (await caller.http.post(path, json=body, headers=headers)).json()
     assert answer.get("error", {}).get("code") == code, answer
+
+
+PARTS = [
+    ({"kind": "text", "text": "x"}, None),
+    ({"kind": "text", "type": "unsupported_type", "text": "x"}, None),
+    ({"text": "x"}, None),
+    ({"type": "text", "text": "x"}, None),
+    ({"type": "unsupported_type", "text": "x"}, "message.parts.0.kind"),
+    ({"type": "unsupported_type"}, "message.parts.0.kind"),
+    ({"type": "file", "text": "x"}, "message.parts.0.kind"),
+    ({"type": None, "text": "x"}, "message.parts.0.kind"),
+    ({"text": "x", "data": {"a": 1}}, "message.parts.0.kind"),
+    ({}, "message.parts.0.kind"),
+    ({"kind": "unsupported_type", "text": "x"}, "message.parts.0"),
+]
+
+
+@pytest.mark.parametrize(("part", "place"), PARTS)
+@pytest.mark.parametrize("method", ["message/send", "message/stream"])
+async def test_v03_part_without_a_clear_kind_is_refused(
+    open_door: Callable[..., Any], raw: Any, part: Any, place: str | None, method: str
+) -> None:
+    door = await open_door()
+    async with raw(door) as caller:
+        message = {"messageId": "m", "role": "user", "parts": [part]}
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": message}}
+        answer = await caller.http.post("/a2a", json=body)
+    if place is None:
+        assert '"error"' not in answer.text
+    else:
+        (document,) = [line.removeprefix("data: ") for line in answer.text.splitlines() if line]
+        error = json.loads(document)["error"]
+        assert (error["code"], place in error["message"]) == (-32602, True), error
 
 
 REST_CALLS = [

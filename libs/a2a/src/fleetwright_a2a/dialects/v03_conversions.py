@@ -1,7 +1,7 @@
 """Converts the params and results of A2A 0.3 with the models and conversions of the SDK.
 
-This module adds the flag `final` of stream events, the names of invalid fields in errors, and a default id for push
-configurations.
+This module adds the flag `final` of stream events, the names of invalid fields in errors, a default id for push
+configurations, and the check of parts without `kind`, which the SDK's models take for texts.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from typing import Any, Final
 from a2a.compat.v0_3 import conversions as sdk
 from a2a.compat.v0_3 import types as v03
 from a2a.types.a2a_pb2 import Task, TaskPushNotificationConfig, TaskStatusUpdateEvent
+from a2a.utils.errors import InvalidParamsError
 from a2a.utils.proto_utils import to_stream_response
 from pydantic import BaseModel
 
@@ -18,9 +19,30 @@ from fleetwright_a2a.dialects.params import reader
 from fleetwright_a2a.dialects.v10 import nothing
 from fleetwright_a2a.task_events import Event, is_last
 
+_KINDS: Final = ("text", "file", "data")
+
 
 def _send(params: v03.MessageSendParams) -> Any:
     return sdk.to_core_send_message_request(v03.SendMessageRequest(id="", params=params))
+
+
+_read_send = reader(v03.MessageSendParams, _send)
+
+
+def _checked_send(params: Params) -> Any:
+    """Read the params of a message. Raises: InvalidParamsError: also for a part whose kind is not clear."""
+    message = params.get("message")
+    parts = message.get("parts") if isinstance(message, dict) else None
+    for index, part in enumerate(parts if isinstance(parts, list) else ()):
+        if isinstance(part, dict) and "kind" not in part and not _is_clear(part):
+            raise InvalidParamsError(f"Invalid params: check message.parts.{index}.kind")
+    return _read_send(params)
+
+
+def _is_clear(part: Params) -> bool:
+    """Return whether a part without `kind` has one content, which is that of its `type` if it has a type."""
+    contents = [kind for kind in _KINDS if kind in part]
+    return len(contents) == 1 and part.get("type", contents[0]) == contents[0]
 
 
 def _get(params: v03.TaskQueryParams) -> Any:
@@ -113,8 +135,8 @@ def told(event: Task | Event) -> tuple[Params]:
 
 
 READS: Final[Mapping[Operation, Read]] = {
-    Operation.SEND: reader(v03.MessageSendParams, _send),
-    Operation.STREAM: reader(v03.MessageSendParams, _send),
+    Operation.SEND: _checked_send,
+    Operation.STREAM: _checked_send,
     Operation.GET: reader(v03.TaskQueryParams, _get),
     Operation.CANCEL: reader(v03.TaskIdParams, _cancel),
     Operation.SUBSCRIBE: reader(v03.TaskIdParams, _subscribe),

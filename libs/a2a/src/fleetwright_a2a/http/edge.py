@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fleetwright_a2a.errors import HttpRefusal, refuse
+from fleetwright_a2a.errors import CONTENT_TYPE_NOT_SUPPORTED, HttpRefusal, refuse
 
 _logger = logging.getLogger(__name__)
 _JSON: Final = frozenset({"application/json", "application/a2a+json"})
@@ -131,7 +131,8 @@ class BodyLimit:
             return refuse(415, "Compressed bodies are not accepted.", headers=_CLOSE)
         nothing = length == "0" and "transfer-encoding" not in headers
         if not nothing and headers.get("content-type", "").partition(";")[0].strip().lower() not in _JSON:
-            return refuse(415, "The Content-Type must be application/json.", headers=_CLOSE)
+            sentence = "The Content-Type must be application/json."
+            return refuse(415, sentence, code=CONTENT_TYPE_NOT_SUPPORTED, headers=_CLOSE)
         return None
 
     async def _take(self, receive: Receive) -> bytes | None:
