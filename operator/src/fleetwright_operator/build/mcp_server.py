@@ -4,7 +4,7 @@ The pod of the workload has the same restrictions as the pod of an agent.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from fleetwright_api import names
 from fleetwright_api.encoding.canonical_json import canonical_json, short_hash
@@ -24,6 +24,9 @@ from fleetwright_operator.build.pod.pod_security import container_security, pull
 from fleetwright_operator.build.pod.pod_template import apply_patch
 from fleetwright_operator.build.probe import Probe, helper_probe, runtime_pod
 from fleetwright_operator.settings import Settings
+
+_HOST: Final = "FLEETWRIGHT_MCP_HOST"
+"""The variable with the name of the Service, by which the bridge checks the `Host` of requests."""
 
 
 def is_stdio(workload: WorkloadSpec) -> bool:
@@ -119,7 +122,7 @@ def server_template(
         "spec": {
             **sealed_pod(settings),
             **pull_secrets(secret.name for secret in workload.image_pull_secrets),
-            "containers": [_container(workload, settings=settings)],
+            "containers": [_container(owner, workload, settings=settings)],
             "volumes": [tmp_volume(encode(workload.resources), settings.server_resources)],
         },
     }
@@ -139,15 +142,19 @@ def _deployment(owner: Owner, workload: WorkloadSpec, environment: Sequence[str]
     }
 
 
-def _container(workload: WorkloadSpec, *, settings: Settings) -> dict[str, Any]:
+def _container(owner: Owner, workload: WorkloadSpec, *, settings: Settings) -> dict[str, Any]:
     port = workload.port
+    host = f"{names.mcp_workload(owner.name)}.{owner.namespace}.svc.{settings.cluster_domain}"
+    # A variable, because the bridge of an earlier version in the user's image would not know an option.
+    is_needed = is_stdio(workload) and all(variable.name != _HOST for variable in workload.env)
+    known = [{"name": _HOST, "value": host}] if is_needed else []
     sources = [encode(source) for source in workload.env_from]
     return {
         "name": "server",
         "image": workload.image,
         "imagePullPolicy": "IfNotPresent",
         **_program(workload),
-        "env": [{"name": "PORT", "value": str(port)}, *(encode(variable) for variable in workload.env)],
+        "env": [{"name": "PORT", "value": str(port)}, *known, *(encode(variable) for variable in workload.env)],
         **({"envFrom": sources} if sources else {}),
         "ports": [{"name": "mcp", "containerPort": port, "protocol": "TCP"}],
         "readinessProbe": {"tcpSocket": {"port": "mcp"}, "periodSeconds": 2, "failureThreshold": 3},

@@ -51,6 +51,7 @@ async def _serve(options: argparse.Namespace, listener: socket.socket) -> None:
     from starlette.routing import Route
 
     from fleetwright_a2a.http.server_config import http_config
+    from fleetwright_agent.commands.bridge.host_check import HOST_VARIABLE, HostCheck
     from fleetwright_agent.commands.bridge.relay import Relay
 
     manager = StreamableHTTPSessionManager(
@@ -66,7 +67,8 @@ async def _serve(options: argparse.Namespace, listener: socket.socket) -> None:
         async def __call__(self, scope: object, receive: object, send: object) -> None:
             await manager.handle_request(scope, receive, send)  # type: ignore[arg-type]
 
-    app = Starlette(routes=[Route(options.path, McpEndpoint())], lifespan=life)
+    endpoint = HostCheck(McpEndpoint(), listens_on=options.host, name=os.environ.get(HOST_VARIABLE, ""))
+    app = Starlette(routes=[Route(options.path, endpoint)], lifespan=life)
     server = uvicorn.Server(http_config(app, drain_seconds=_CLOSING_SECONDS, lifespan="on"))
 
     def leave() -> None:
