@@ -44,7 +44,7 @@ class Installation:
             return parse_gateway_keys(raw)
 
         watcher = FileWatcher(folder / "gateway.json", parse, monotonic=clock.monotonic)
-        self.agent = GatewayTokens(watcher, clock=clock)
+        self.agent = GatewayTokens(watcher, addresses=tuple, clock=clock)
         self.renew()
 
     def renew(self) -> None:

@@ -11,8 +11,9 @@ from prometheus_client import CollectorRegistry
 
 from fleetwright_a2a.authentication import Identity
 from fleetwright_a2a.bindings.streams import KEEPALIVE_SECONDS
-from fleetwright_a2a.card import parse_card
+from fleetwright_a2a.card import Card, parse_card
 from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.errors import RPC_PATH
 from fleetwright_agent.audit.factory import redactor
 from fleetwright_agent.components import (
     build_admin,
@@ -167,7 +168,11 @@ def create_app(
                 callers,
                 realm=config.name,
                 clock=clock,
-                gateway=GatewayTokens(FileWatcher(layout.gateway_file, parse_gateway_keys), clock=clock),
+                gateway=GatewayTokens(
+                    FileWatcher(layout.gateway_file, parse_gateway_keys),
+                    addresses=lambda: _addresses(config, card),
+                    clock=clock,
+                ),
                 operators=FileWatcher(layout.operator_file, parse_operators),
                 api_keys=config.accept_api_key,
             ),
@@ -198,3 +203,13 @@ def create_app(
             has_custom_executor=is_custom,
         )
     )
+
+
+def _addresses(config: AgentConfig, card: FileWatcher[Card]) -> frozenset[str]:
+    """Return the addresses by which callers may know the agent: those of its card, and that of its Service.
+
+    They do not end with the path of A2A.
+    """
+    current, _ = card.read()
+    listed = current.addresses if current else frozenset[str]()
+    return frozenset({config.url, *(url.rstrip("/").removesuffix(RPC_PATH) for url in listed)})

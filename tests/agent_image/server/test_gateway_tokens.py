@@ -149,7 +149,7 @@ def test_flood_of_unknown_keys_parses_the_key_file_once(mounted: Any) -> None:
         parsed.append(raw)
         return parse_gateway_keys(raw)
 
-    tokens = GatewayTokens(FileWatcher(mounted.layout.gateway_file, parse), clock=Clock())
+    tokens = GatewayTokens(FileWatcher(mounted.layout.gateway_file, parse), addresses=tuple, clock=Clock())
     for count in range(200):
         found = tokens.identify(KEY.token(AGENT, header={"kid": f"unknown-{count}"}))
         assert isinstance(found, AuthenticationFailure)

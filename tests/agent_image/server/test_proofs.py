@@ -3,6 +3,7 @@
 import base64
 import functools
 import hashlib
+import json
 import time
 import uuid
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from tests.support.agent.gateway_tokens import AGENT, ANNA, CALL, KEY, Key, buil
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 
 Open = Callable[..., Any]
+SERVICE = "http://echo.team.svc.cluster.local"
+"""The address of the agent in `agent.json`."""
 OURS = Key("ours")
 THEIRS = Key("theirs")
 
@@ -44,7 +47,7 @@ class Peer:
     def proof(self, token: str, *, key: Key = OURS, **changes: Any) -> str:
         digest = base64.urlsafe_b64encode(hashlib.sha256(token.encode()).digest()).rstrip(b"=").decode()
         claims = {
-            "jti": str(uuid.uuid4()), "htm": "POST", "htu": f"{self.door.url}/a2a", "iat": int(time.time()),
+            "jti": str(uuid.uuid4()), "htm": "POST", "htu": f"{SERVICE}/a2a", "iat": int(time.time()),
             "ath": digest, "nonce": self.nonce, **changes,
         }  # fmt: skip
         jwk = {name: key.public[name] for name in ("kty", "crv", "x", "y")}
@@ -86,6 +89,38 @@ async def test_bound_token_carries_the_principal_and_its_delegation(peer: Peer) 
     assert answer.status_code == 200
     (request,) = peer.door.turn.requests
     assert request.owner == "user:anna via agent:team/lead"
+
+
+ADDRESSES = [
+    pytest.param(f"{SERVICE}/a2a", {}, 200, id="the address of the configuration"),
+    pytest.param(f"{SERVICE.upper().replace('HTTP', 'http')}:80/a2a?x=1", {}, 200, id="the same in another form"),
+    pytest.param("http://echo/a2a", {}, 200, id="the address of the card"),
+    pytest.param("http://echo/a2a", {"Host": "evil.example"}, 200, id="the address of the card, and another Host"),
+    pytest.param("http://evil.example/a2a", {"Host": "evil.example"}, 401, id="the Host header"),
+    pytest.param("https://echo/a2a", {}, 401, id="another scheme"),
+    pytest.param("http://echo:8080/a2a", {"Host": "echo:8080"}, 401, id="another port"),
+    pytest.param(f"{SERVICE}.evil.example/a2a", {"Host": f"{SERVICE[7:]}.evil.example"}, 401, id="a longer name"),
+    pytest.param("http://echo/a2a/x", {}, 401, id="another path"),
+]
+
+
+@pytest.mark.parametrize(("url", "headers", "status"), ADDRESSES)
+async def test_proof_names_an_address_of_card_or_configuration(
+    peer: Peer, url: str, headers: dict[str, str], status: int
+) -> None:
+    answer = await peer.send(ours(), peer.proof(ours(), htu=url), **headers)
+    assert answer.status_code == status, answer.text
+    if status == 401:
+        assert answer.headers["www-authenticate"] == 'DPoP error="invalid_dpop_proof", algs="ES256"'
+
+
+async def test_proof_names_the_address_of_a_changed_card(peer: Peer, mounted: Any) -> None:
+    card = json.loads(mounted.layout.card_file.read_text())
+    interface = {**card["supportedInterfaces"][0], "url": "https://agents.example.com/team/echo/a2a"}
+    mounted.write(mounted.layout.card_file, {**card, "supportedInterfaces": [interface]})
+    proof = functools.partial(peer.proof, ours())
+    assert (await peer.send(ours(), proof(htu="https://agents.example.com/team/echo/a2a"))).status_code == 200
+    assert (await peer.send(ours(), proof(htu="https://agents.example.com/a2a"))).status_code == 401
 
 
 THEFTS: dict[str, Callable[[Peer], tuple[str, list[str], str]]] = {

@@ -5,7 +5,7 @@ nonce of this process. An attacker can therefore use neither a stolen token nor 
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,7 +25,9 @@ class PresentedProof:
 
 
 class Proofs:
-    def __init__(self) -> None:
+    def __init__(self, addresses: Callable[[], Collection[str]]) -> None:
+        """Args: `addresses` returns the addresses by which callers may know this agent, without the path of A2A."""
+        self._addresses = addresses
         # Imported lazily: most agents have no gateway, and the import takes a tenth of the startup time.
         from fleetwright_a2a.tokens.dpop import Nonces, ProofVerifier
 
@@ -46,7 +48,8 @@ class Proofs:
         """
         from fleetwright_a2a.tokens.dpop import InvalidProof, NonceRequired, ProofRequest
 
-        request = ProofRequest(proof.target.method, proof.target.urls, token, thumbprint)
+        urls = [f"{address.rstrip('/')}{proof.target.path}" for address in self._addresses()]
+        request = ProofRequest(proof.target.method, urls, token, thumbprint)
         try:
             self._verifier.verify(proof.proofs, request, nonces=self._nonces, now=now)
         except NonceRequired:

@@ -5,7 +5,7 @@ principal together with the immediate actor, so two agents that act for one pers
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -72,8 +72,12 @@ def looks_signed(token: str) -> bool:
 
 
 class GatewayTokens:
-    def __init__(self, trust: FileWatcher[TrustedGateway], *, clock: Clock) -> None:
+    def __init__(
+        self, trust: FileWatcher[TrustedGateway], *, addresses: Callable[[], Collection[str]], clock: Clock
+    ) -> None:
+        """Args: `addresses` returns the addresses by which callers may know this agent, without the path of A2A."""
         self._trust = trust
+        self._addresses = addresses
         self._clock = clock
         self._proofs: Proofs | None = None
 
@@ -102,7 +106,7 @@ class GatewayTokens:
         if thumbprint is None:
             return refusal("invalid_token")
         if self._proofs is None:
-            self._proofs = Proofs()
+            self._proofs = Proofs(self._addresses)
         return self._proofs.refusal(token, thumbprint, proof, now=self._clock.now()) or caller
 
     def _verified(self, token: str, delegations: Sequence[str]) -> "tuple[GatewayCaller, str | None] | None":

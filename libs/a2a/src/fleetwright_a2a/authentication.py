@@ -83,10 +83,14 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class RequestTarget:
-    """The method and the possible URLs of a request. A proof of possession must name the method and one of the URLs."""
+    """The method and the path of a request. A proof of possession must name both, below an address of this server.
+
+    The `Host` header is no part of it, because the caller chooses it (RFC 9449 §4.3).
+    """
 
     method: str
-    urls: Sequence[str]
+    path: str
+    """The path as sent, without the query."""
 
 
 def credential_of(headers: Headers, *, api_keys: bool, proofs: bool = False) -> Credential | AuthenticationFailure:
@@ -201,7 +205,5 @@ class AuthenticationMiddleware:
         headers = Headers(scope=scope)
         if self._with_proofs is None:
             return self._identity.identify(headers)
-        address = f"{headers.get('host', '')}{scope['raw_path'].decode('ascii', 'replace')}"
-        # A proxy in front of the agent may terminate TLS. The token itself names the one agent that may accept it.
-        urls = (f"http://{address}", f"https://{address}")
-        return self._with_proofs.identify_request(headers, RequestTarget(scope["method"], urls))
+        path = scope["raw_path"].decode("ascii", "replace")
+        return self._with_proofs.identify_request(headers, RequestTarget(scope["method"], path))

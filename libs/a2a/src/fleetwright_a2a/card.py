@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,8 @@ class Card:
     """The URIs of the extensions that every caller must request."""
     streaming: bool = False
     """True if the card declares streaming."""
+    addresses: frozenset[str] = frozenset()
+    """The URLs of the interfaces."""
 
     def message(self) -> AgentCard:
         """Return the card as a protobuf message of A2A 1.0, without unknown fields."""
@@ -56,9 +58,16 @@ def parse_card(raw: bytes) -> Card:
             extensions=frozenset(declared),
             required=required,
             streaming=(card.get("capabilities") or {}).get("streaming") is True,
+            addresses=frozenset(_addresses(card)),
         )
     except (AttributeError, KeyError, TypeError):
         raise ValueError("check its modes, skills and extensions") from None
+
+
+def _addresses(card: dict[str, Any]) -> Iterator[str]:
+    for interface in card.get("supportedInterfaces") or ():
+        if isinstance(url := interface.get("url"), str):
+            yield url
 
 
 def _extensions(card: dict[str, Any]) -> dict[str, bool]:
