@@ -227,6 +227,31 @@ async def test_refused_edit_returns_to_the_person(fleet, api, objects, runtime):
     assert (status(api)["phase"], runtime.decisions["a-1"]["arguments"]) == ("Approved", {"order": 4})
 
 
+@pytest.mark.parametrize("key", ["args", "edits", "Arguments", "edited_arguments"])
+async def test_edit_under_another_key_returns_to_the_person(fleet, api, objects, runtime, key):
+    await running(fleet, api, objects)
+    lists(fleet, "a-1")
+    await fleet.settle()
+    decide(api, **{key: {"order": 9}})
+    await fleet.settle()
+    assert runtime.sent == []
+    assert set(api.find(names.APPROVAL, NAME)["spec"]) == {"request"}
+    assert (status(api)["phase"], conditions(api)["Delivered"]) == ("Pending", ("False", "InvalidEdit"))
+    assert f"spec has no field '{key}'; edited arguments belong in spec.arguments" in json.dumps(status(api))
+    decide(api, arguments={"order": 4})
+    await fleet.settle()
+    assert (status(api)["phase"], runtime.decisions["a-1"]["arguments"]) == ("Approved", {"order": 4})
+
+
+async def test_denial_with_an_unknown_key_is_delivered(fleet, api, objects, runtime):
+    await running(fleet, api, objects)
+    lists(fleet, "a-1")
+    await fleet.settle()
+    decide(api, decision="Denied", args={"order": 9})
+    await fleet.settle()
+    assert (status(api)["phase"], len(runtime.sent)) == ("Denied", 1)
+
+
 async def test_agent_that_decides_for_itself_is_refused(fleet, api, objects, runtime):
     """The operator refuses it even if the installation lacks the admission policy."""
     await running(fleet, api, objects)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from fleetwright_api.encoding.canonical_json import canonical_json
-from fleetwright_api.spec.approval import DECISIONS, ApprovalSpec
+from fleetwright_api.spec.approval import APPROVED, DECISIONS, ApprovalSpec, ApprovalView
 from fleetwright_kube.cached_object import CachedObject
 
 MAX_EDIT: Final = 64 * 1024
@@ -55,6 +55,13 @@ def decision_document(spec: ApprovalSpec) -> dict[str, Any]:
         **({"arguments": dict(spec.arguments)} if spec.arguments is not None else {}),
         "argumentsDigest": spec.request.arguments_digest,
     }
+
+
+def unknown_field_problem(approval: ApprovalView) -> str:
+    """Return why an approval is unclear: it may have its edited arguments in an unknown field. Empty if it is clear."""
+    if not approval.unknown or approval.spec.decision != APPROVED:
+        return ""
+    return f"spec has no field {approval.unknown[0][:40]!r}; edited arguments belong in spec.arguments"
 
 
 def edit_problem(spec: ApprovalSpec) -> str:

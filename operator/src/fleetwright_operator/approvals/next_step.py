@@ -13,7 +13,7 @@ from fleetwright_api.spec.agent import AgentView
 from fleetwright_api.spec.approval import ApprovalSpec, ApprovalView
 from fleetwright_kube.timestamps import parse_timestamp
 from fleetwright_operator.approvals.approval_listing import MAX_OPEN, OpenApproval
-from fleetwright_operator.approvals.delivery import DeliveryAnswer, Outcome, edit_problem
+from fleetwright_operator.approvals.delivery import DeliveryAnswer, Outcome, edit_problem, unknown_field_problem
 from fleetwright_operator.status.approval_status import PENDING, ApprovalState, Phase, stored_approval_state
 from fleetwright_operator.status.conditions import DECIDED, DELIVERED, Condition
 
@@ -78,7 +78,7 @@ def next_step(observed: ObservedApproval) -> Step:
             return Step(action=ApprovalAction.DELETE)
         return Step(requeue_after=left)
     if approval.spec.decision is not None:
-        return _decided(approval.spec, state)
+        return _decided(approval, state)
     if ask is None and (observed.is_listed or _is_overdue(approval.spec, now)):
         return Step(state=_ended(approval.spec, state, now), requeue_after=observed.retention)
     return _pending(observed, approval.spec, state)
@@ -125,15 +125,16 @@ def _continues(state: ApprovalState, spec: ApprovalSpec, ask: OpenApproval | Non
     return ended_undecided and (ask is not None or spec.decision is not None)
 
 
-def _decided(spec: ApprovalSpec, state: ApprovalState) -> Step:
+def _decided(approval: ApprovalView, state: ApprovalState) -> Step:
     """Return the step for an Approval with a decision that was not delivered.
 
     The chart's admission policy forbids these deciders too, but an installation may lack the policy.
     """
+    spec = approval.spec
     if spec.decided_by in spec.request.forbidden_deciders:
         message = f"{spec.decided_by} may not decide about this request; another person has to decide"
         return _refused(spec, state, Condition(DELIVERED, False, "ForbiddenDecider", message))
-    if problem := edit_problem(spec):
+    if problem := unknown_field_problem(approval) or edit_problem(spec):
         return _refused(spec, state, Condition(DELIVERED, False, "InvalidEdit", f"{problem}; decide again"))
     return Step(action=ApprovalAction.DELIVER, state=state)
 

@@ -130,7 +130,7 @@ class ApprovalReconciler:
                 self._tell_parent(agent, step.state.escalation)
         current = self.cluster.cache.get(*entry.id)
         if step.action is ApprovalAction.CLEAR and current is not None and current.uid == entry.uid:
-            patch: dict[str, Any] = dict.fromkeys(_DECISION)
+            patch: dict[str, Any] = dict.fromkeys((*_DECISION, *approval_of(current).unknown))
             await self.cluster.patch(current, {"spec": patch})
 
     def _tell_parent(self, agent: CachedObject, message: str) -> None:

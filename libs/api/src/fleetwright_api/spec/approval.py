@@ -13,6 +13,7 @@ from fleetwright_api.violation import Violation
 APPROVED: Final = "Approved"
 DENIED: Final = "Denied"
 DECISIONS: Final = (APPROVED, DENIED)
+_KEYS: Final = frozenset({"request", "decision", "decidedBy", "reason", "arguments"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,8 @@ class ApprovalSpec:
 class ApprovalView(CustomObject):
     kind: ClassVar[str] = names.APPROVAL
     spec: ApprovalSpec
+    unknown: tuple[str, ...] = ()
+    """The keys of the spec that this version does not know, sorted. One of them may be a misspelt `arguments`."""
 
     @property
     def is_closed(self) -> bool:
@@ -71,4 +74,10 @@ def parse_approval(body: Mapping[str, Any]) -> ApprovalView:
     """Return the view of an Approval. Errors in its spec are listed in `problems`."""
     problems: list[Violation] = []
     spec = decode(ApprovalSpec, body.get("spec"), "spec", problems)
-    return ApprovalView(**identity(body), status=shared(body.get("status") or {}), problems=tuple(problems), spec=spec)
+    return ApprovalView(
+        **identity(body),
+        status=shared(body.get("status") or {}),
+        problems=tuple(problems),
+        spec=spec,
+        unknown=tuple(sorted(body["spec"].keys() - _KEYS)) if isinstance(body.get("spec"), Mapping) else (),
+    )
