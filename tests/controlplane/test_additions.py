@@ -49,7 +49,7 @@ def test_network_addition_keeps_the_forbidden_ranges_excepted(space, widened):
 
 def test_pod_template_patch_is_applied_once_and_removed_again(space, operator, widened):
     pod = pod_of(space)
-    assert pod["nodeSelector"] == {"pool": "agents"}
+    assert pod["nodeSelector"] == {"kubernetes.io/os": "linux", "pool": "agents"}
     assert [container["name"] for container in pod["containers"]] == ["agent", "side"]
     space.eventually(space.has_no_deleted_namespaces, "what former tests left is gone", promised=LONG_SECONDS)
     settled = operator.wait_for_settled_writes()
@@ -60,7 +60,7 @@ def test_pod_template_patch_is_applied_once_and_removed_again(space, operator, w
     space.agent("poet")
     space.wait("Agent", "poet", "Programmed", "True")
     pod = pod_of(space)
-    assert "nodeSelector" not in pod
+    assert pod["nodeSelector"] == {"kubernetes.io/os": "linux"}
     assert [container["name"] for container in pod["containers"]] == ["agent"]
     assert "cache" not in {volume["name"] for volume in pod["volumes"]}
 

@@ -52,7 +52,8 @@ def test_mcp_server_pod_patch_is_applied_once_or_refused(space, operator):
     space.wait("McpServer", "tools", "Programmed", "True")
     before = space.get("Deployment", "tools-mcp")
     pod = before["spec"]["template"]["spec"]
-    assert (pod["nodeSelector"], pod["imagePullSecrets"]) == ({"pool": "tools"}, pull)
+    assert pod["nodeSelector"] == {"kubernetes.io/os": "linux", "pool": "tools"}
+    assert pod["imagePullSecrets"] == pull
     assert [container["name"] for container in pod["containers"]] == ["server", "side"]
     space.eventually(space.has_no_deleted_namespaces, "what former tests left is gone", promised=LONG_SECONDS)
     settled = operator.wait_for_settled_writes()
