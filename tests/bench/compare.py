@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -215,6 +216,8 @@ def _compare(commit: str, chosen: Chosen, arguments: argparse.Namespace) -> int:
     comparisons = compare(runs[base.name], runs[head.name])
     print_columns([HEAD, *to_lines(comparisons)])
     print(summarise(comparisons))
+    if arguments.runs < _RUNS and not arguments.smoke:
+        print(f"with fewer than {_RUNS} runs, equal commits differ by chance; repeat a worse row with RUNS={_RUNS}")
     return int(any(each.verdict is Verdict.WORSE for each in comparisons))
 
 
@@ -237,6 +240,10 @@ def main(words: Sequence[str] | None = None) -> int:
     except BrokenRunError as error:
         print(error, file=sys.stderr)
         return error.status
+    except Exception:
+        # The status of an exception that is not handled is 1, as for a worse row.
+        traceback.print_exc()
+        return 2
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import inspect
 import itertools
 import math
 import os
@@ -198,7 +199,8 @@ class World:
                 return
             await asyncio.sleep(0.02)
             self.check()
-        pytest.fail(f"the condition was never met; last writes: {self.api.writes[-10:]}")
+        wanted = " ".join(inspect.getsource(look).split())
+        pytest.fail(f"this was never true: {wanted}; last writes: {self.api.writes[-10:]}")
 
     def conditions(self, kind: str, name: str) -> dict[str, tuple[str, str, str]]:
         """Return status, reason and message by type."""

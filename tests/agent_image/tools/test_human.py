@@ -37,7 +37,21 @@ CALL = ToolCall({}, TurnRequest("client:web", "c", "t", "x"), lambda _: None)
         pytest.param("yes, but only half of it", False, id="more than a yes is a no"),
         *(
             pytest.param(word, False, id=f"{word!r} is a no")
-            for word in ("accept", "agreed", "allow", "confirm", "fine", "go", "okay", "sure", "yep", "1", "t", "")
+            for word in (
+                "accept",
+                "agreed",
+                "allow",
+                "confirm",
+                "fine",
+                "go",
+                "okay",
+                "sure",
+                "yeah",
+                "yep",
+                "1",
+                "t",
+                "",
+            )
         ),
         pytest.param("not ok", False, id="a no with a yes in it is a no"),
         pytest.param(1, False, id="a number is a no"),
