@@ -193,11 +193,35 @@ def test_memory_volume_expansion_succeeds_or_reports_why_not(space, operator, st
 
     space.agent("poet", memory={"storage": {**storage, "size": "2Gi"}})
     if not grows:
-        space.wait("Agent", "poet", "Programmed", "False", says="must support resize")
+        space.wait("Agent", "poet", "StorageDiffers", "True", says="must support resize")
+        space.wait("Agent", "poet", "Programmed", "True")
+        space.agent("poet", memory={"storage": storage})
+        space.eventually(lambda: _difference(space) == "", "the old size is accepted")
         return
     space.wait("Agent", "poet", "Programmed", "True")
-    wanted = space.get("PersistentVolumeClaim", "poet-memory")["spec"]["resources"]["requests"]
-    assert wanted == {"storage": "2Gi"}
+    space.eventually(lambda: _claim(space)["resources"]["requests"] == {"storage": "2Gi"}, "the claim has 2Gi")
+
+    grown = {"spec": {"resources": {"requests": {"storage": "3Gi"}}}}
+    space.admin.merge("PersistentVolumeClaim", space.name, "poet-memory", grown)
+    space.wait("Agent", "poet", "StorageDiffers", "True", says="because a volume cannot shrink")
+    space.agent("poet", memory={"storage": {**storage, "size": "3Gi", "storageClassName": "another"}})
+    space.wait("Agent", "poet", "StorageDiffers", "True", says=f"keeps the class '{storage_class}'")
+    space.wait("Agent", "poet", "Programmed", "True")
+    settled = operator.wait_for_settled_writes()
+    assert operator.wait_for_settled_writes() == settled, "nothing is written twice"
+    assert (_claim(space)["storageClassName"], _claim(space)["resources"]["requests"]["storage"]) == (
+        storage_class,
+        "3Gi",
+    )
+
+
+def _claim(space) -> dict:
+    return space.get("PersistentVolumeClaim", "poet-memory")["spec"]
+
+
+def _difference(space) -> str:
+    conditions = space.get("Agent", "poet")["status"]["conditions"]
+    return next((each["message"] for each in conditions if each["type"] == "StorageDiffers"), "")
 
 
 def test_ephemeral_storage_limit_is_set_if_only_cpu_is_given(space, operator):

@@ -71,14 +71,12 @@ def test_validation_names_the_remedy_of_invalid_input(space, refusal, base, path
     assert says in refused.value.message
 
 
-def test_memory_volume_cannot_shrink_or_change_class(space, refusal):
-    space.apply(changed(AGENT, "spec.memory", {"storage": {"size": "2Gi", "storageClassName": "fast"}}))
-    with pytest.raises(refusal, match="can only grow"):
-        space.apply(changed(AGENT, "spec.memory", {"storage": {"size": "1Gi", "storageClassName": "fast"}}))
-    with pytest.raises(refusal, match="cannot change on an existing volume"):
-        space.apply(changed(AGENT, "spec.memory", {"storage": {"size": "2Gi", "storageClassName": "slow"}}))
-    with pytest.raises(refusal, match="can only grow"):
-        space.apply(AGENT)
+@pytest.mark.parametrize("part", ["memory", "workspace"])
+def test_storage_of_an_agent_can_be_changed_and_reverted(space, part):
+    """A claim cannot follow every change. The status says so, because a refused spec could not be reverted."""
+    image = {} if part == "memory" else {"image": "docker.io/library/debian:12"}
+    for storage in ({"size": "2Gi", "storageClassName": "fast"}, {"size": "1Gi", "storageClassName": "slow"}, None):
+        space.apply(changed(AGENT, f"spec.{part}", {**image, **({"storage": storage} if storage else {})}))
 
 
 @pytest.mark.parametrize("base", [AGENT, SKILL, SERVER], ids=["Agent", "Skill", "McpServer"])

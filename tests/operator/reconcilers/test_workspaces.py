@@ -60,6 +60,7 @@ async def test_workspace_image_rolls_without_touching_the_agent(world, api, obje
     await applied(world, api, coder(objects))
     api.roll_out("coder")
     api.roll_out("coder-workspace")
+    api.set_status("PersistentVolumeClaim", "coder-workspace", {"phase": "Bound"})
     await world.settle()
     before = api.find("Deployment", "coder")["metadata"]["resourceVersion"]
     api.put(coder(objects, image="node:22", storage={"size": "9Gi"}))

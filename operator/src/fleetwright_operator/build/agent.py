@@ -14,6 +14,7 @@ from fleetwright_api.endpoints import Endpoints
 from fleetwright_api.skill_document import SkillContent
 from fleetwright_api.spec.agent import AgentSpec, AgentView
 from fleetwright_api.spec.mcp_server import McpServerView
+from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.build.auth_files import Tokens
 from fleetwright_operator.build.card import ServedCard, Sign, card_config_map, served_card, unsigned
 from fleetwright_operator.build.cilium_policy import names_policies, plain_rules
@@ -31,8 +32,9 @@ from fleetwright_operator.build.network.network_additions import (
     is_managed,
 )
 from fleetwright_operator.build.network_policy import egress_policy, ingress_policy
-from fleetwright_operator.build.pod.memory_volume import memory_claim
+from fleetwright_operator.build.pod.memory_volume import memory_request
 from fleetwright_operator.build.secrets import auth_secret, client_secret, push_secret
+from fleetwright_operator.build.volume_claim import claim_manifest, compare_claim
 from fleetwright_operator.build.workspace.children import runner_rule
 from fleetwright_operator.settings import Settings
 
@@ -55,6 +57,8 @@ class AgentParts:
     pending: Mapping[str, str] = field(default_factory=dict)
     environment: Sequence[str] = ()
     """The versions of the objects in the environment of a `podTemplate`."""
+    memory_claim: CachedObject | None = None
+    """The claim with the memory, if it exists."""
     sign: Sign = unsigned
 
 
@@ -102,12 +106,12 @@ def agent_children(parts: AgentParts, settings: Settings) -> AgentChildren:
     egress_rules = list(_egress_rules(parts, settings))
     card = served_card(rendered.card, parts.sign)
     at_gateway = gateway_cards(rendered.card, parts.agent, settings.gateway, parts.sign)
-    claim = memory_claim(owner, parts.agent.spec)
+    wanted = memory_request(parts.agent)
     mounted = [
         *([_service_account(owner)] if parts.agent.spec.service_account_name is None else []),
         _config_map(owner, rendered),
         *agent_access(parts.agent, parts.tokens, pending=parts.pending, callers=parts.callers, settings=settings),
-        *([claim] if claim else []),
+        *([claim_manifest(owner, compare_claim(wanted, parts.memory_claim))] if wanted else []),
     ]
     serving = [
         card_config_map(owner, parts.agent.spec, card, at_gateway),

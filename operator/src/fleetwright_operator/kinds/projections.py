@@ -72,7 +72,13 @@ def _service(body: Object) -> dict[str, Any]:
 
 
 def _claim(body: Object) -> dict[str, Any]:
-    return {"phase": body.get("status", {}).get("phase", "")}
+    claim = body.get("spec", {})
+    return {
+        "phase": body.get("status", {}).get("phase", ""),
+        "size": claim.get("resources", {}).get("requests", {}).get("storage", "0"),
+        "storage_class": claim.get("storageClassName"),
+        "access_modes": tuple(claim.get("accessModes", ())),
+    }
 
 
 def _key_names(body: Object) -> dict[str, Any]:

@@ -56,6 +56,7 @@ from fleetwright_operator.observe.index_keys import OWN_KINDS, Key
 from fleetwright_operator.observe.watch_index import WatchIndex
 from fleetwright_operator.reconcilers.agent import AgentReconciler
 from fleetwright_operator.reconcilers.agent_sleep import AgentSleep
+from fleetwright_operator.reconcilers.agent_storage import AgentStorage
 from fleetwright_operator.reconcilers.approval import ApprovalReconciler
 from fleetwright_operator.reconcilers.key_ring import KeyRingReconciler
 from fleetwright_operator.reconcilers.mcp_server import McpServerReconciler
@@ -232,6 +233,7 @@ def _reconciler(
                 mint=clocks.mint,
                 preflights=preflights,
                 asks=asks,
+                storage=AgentStorage(cluster, clocks.seconds),
                 sleep=AgentSleep(cluster=cluster, settings=settings, asks=asks, now=now),
                 workspaces=WorkspaceStep(cluster=cluster, settings=settings, schedule=schedule),
             ),

@@ -90,6 +90,8 @@ class ObservedAgent:
     push_keys: PushKeys
     push_rotation_request: str
     children: tuple[CachedObject, ...]
+    memory_claim: CachedObject | None
+    """The claim with the memory, which may be older than the Agent."""
     workspace: ObservedWorkspace | None
     """None if the agent has no workspace, and nothing of an earlier one is left."""
     card_keys: Ring
@@ -171,6 +173,7 @@ def observe_agent(
         push_keys=keys,
         push_rotation_request=rotation_request,
         children=children,
+        memory_claim=cache.get("PersistentVolumeClaim", space, names.agent_memory(entry.name)),
         workspace=observe_workspace(cache, entry, agent, settings=settings),
         card_keys=stored_ring(cache.get(names.CARD_KEYS, *settings.card_keys_place)),
         gateway_keys=_gateway_keys(cache, settings),

@@ -42,6 +42,7 @@ from fleetwright_operator.reconcilers.agent_parts import (
     plugin_names,
 )
 from fleetwright_operator.reconcilers.agent_sleep import AgentSleep
+from fleetwright_operator.reconcilers.agent_storage import AgentStorage, FittedStorage
 from fleetwright_operator.reconcilers.parent_owner import follow_parent
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.reconcilers.workspace import WorkspaceOutcome, WorkspaceStep
@@ -76,6 +77,7 @@ class AgentReconciler:
     preflights: PreflightRunner
     asks: OpenApprovalIndex
     sleep: AgentSleep
+    storage: AgentStorage
     workspaces: WorkspaceStep
 
     async def __call__(self, entry: CachedObject) -> ReconcileResult:
@@ -89,6 +91,7 @@ class AgentReconciler:
         self.reports.forget(key[1], key[2])
         self.asks.forget(key[1], key[2])
         self.preflights.forget(key)
+        self.storage.forget(key)
         self.workspaces.forget(key)
 
     async def _pass(self, entry: CachedObject) -> ReconcileResult:
@@ -102,12 +105,18 @@ class AgentReconciler:
         resolved = None if accepted else violations(RESOLVED, observed, self.settings)
         now = self.now()
         held = credentials_for(observed, settings=self.settings, now=now, mint=self.mint)
-        workspace = WorkspaceOutcome(facts={})
+        workspace, storage = WorkspaceOutcome(facts={}), FittedStorage(agent=observed.agent)
         if accepted or resolved:
             outcome = await self._withhold(observed, held, accepted, resolved)
         else:
-            outcome, workspace = await self._write(observed, held)
-            outcome = replace(outcome, workspace=workspace.health, facts={**outcome.facts, **workspace.facts})
+            storage = await self.storage.fit(observed)
+            outcome, workspace = await self._write(replace(observed, agent=storage.agent), held)
+            outcome = replace(
+                outcome,
+                workspace=workspace.health,
+                storage=storage.difference,
+                facts={**outcome.facts, **workspace.facts},
+            )
         outcome = replace(outcome, write_loop=write_loop(self.cluster.list_delayed_writes(entry)))
         status = custom_status(
             entry.projection["status"],
@@ -128,6 +137,7 @@ class AgentReconciler:
             self.preflights.requeue_after(entry.id, now=now),
             next_step_after(entry.projection["status"], status, now=parse_timestamp(now)),
             workspace.retry_after,
+            storage.retry_after,
             # The reports of a running agent end the condition. No report comes from an agent that sleeps.
             next_reset_after(status, now=parse_timestamp(now)) if observed.report is None else None,
         ]
@@ -186,6 +196,7 @@ class AgentReconciler:
             runs=not stopped,
             services=observed.workspace.services if observed.workspace else {},
             proxy_address=observed.workspace.proxy_address if observed.workspace else "",
+            claim=observed.workspace.claim if observed.workspace else None,
             limits=observe_limits(self.cluster.cache, observed.entry.namespace),
             settings=self.settings,
         )
@@ -253,7 +264,7 @@ class AgentReconciler:
             audit_cut=lost_lines(record),
             fleet=fleet_problem(observed, self.settings),
             facts={
-                **agent_facts(observed, children, held, cache=self.cluster.cache, settings=self.settings),
+                **agent_facts(observed, children, held, settings=self.settings),
                 "tools": tools or None,
                 "auditTrail": record,
                 **activity_status(observed.report, status.get("activity", {}), is_asleep=is_asleep),

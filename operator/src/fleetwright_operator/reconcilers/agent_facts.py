@@ -31,7 +31,7 @@ def agent_health(observed: ObservedAgent, cache: Cache, revision: str, *, asleep
         cache.get("Deployment", space, name),
         observed.of_kind("Pod"),
         revision=revision,
-        claim=cache.get("PersistentVolumeClaim", space, names.agent_memory(name)),
+        claim=observed.memory_claim,
         suspended=suspension_reason(observed.agent.spec, observed.team),
         asleep=asleep,
     )
@@ -74,7 +74,7 @@ def serving_note(observed: ObservedAgent) -> str:
 
 
 def agent_facts(
-    observed: ObservedAgent, children: AgentChildren, held: AgentCredentials, *, cache: Cache, settings: Settings
+    observed: ObservedAgent, children: AgentChildren, held: AgentCredentials, *, settings: Settings
 ) -> dict[str, Any]:
     """Return the fields of the status that describe the written children."""
     rendered = children.rendered
@@ -93,7 +93,7 @@ def agent_facts(
             for client in client_names(observed.agent.spec)
         ],
         "credentials": {"expires": format_timestamp(held.expires)} if held.expires is not None else None,
-        "memory": _memory(observed, cache),
+        "memory": _memory(observed),
         "egress": egress_status(observed, children),
         **(
             ingress_facts(observed, settings)
@@ -121,10 +121,9 @@ def audit_trail(observed: ObservedAgent, *, now: str) -> Record | None:
     )
 
 
-def _memory(observed: ObservedAgent, cache: Cache) -> dict[str, Any] | None:
+def _memory(observed: ObservedAgent) -> dict[str, Any] | None:
     if observed.agent.spec.memory.storage.ephemeral:
         return None
-    name = names.agent_memory(observed.entry.name)
-    claim = cache.get("PersistentVolumeClaim", observed.entry.namespace, name)
+    name, claim = names.agent_memory(observed.entry.name), observed.memory_claim
     older = claim is not None and claim.created < observed.entry.created
     return {"claim": name, **({"reattached": True} if older else {})}

@@ -68,6 +68,7 @@ def agent_parts(observed: ObservedAgent, held: AgentCredentials, settings: Setti
         tokens=held.tokens,
         pending=held.pending,
         environment=observed.environment_versions,
+        memory_claim=observed.memory_claim,
         sign=partial(card_signatures, ring=observed.card_keys, jku=settings.key_set_url),
     )
 

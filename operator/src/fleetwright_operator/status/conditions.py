@@ -52,6 +52,9 @@ agent.
 WRITE_LOOP = "WriteLoop"
 """Abnormal-true, present only when true: the operator repeats a write although nothing has changed, and delays it."""
 
+STORAGE_DIFFERS = "StorageDiffers"
+"""Abnormal-true, present only when true: a volume claim cannot have the size or the class that the spec states."""
+
 DECIDED = "Decided"
 """A person has decided about an Approval. False while it waits, and if it ended without a decision."""
 DELIVERED = "Delivered"
@@ -69,6 +72,7 @@ ABNORMAL = {
     BUDGET_EXCEEDED,
     MODEL_UNPRICED,
     MODEL_ASSUMED,
+    STORAGE_DIFFERS,
     WRITE_LOOP,
 }
 

@@ -22,6 +22,7 @@ from fleetwright_operator.status.conditions import (
     MODEL_UNPRICED,
     PROGRAMMED,
     RESOLVED,
+    STORAGE_DIFFERS,
     WORKSPACE_READY,
     WRITE_LOOP,
     Condition,
@@ -53,6 +54,8 @@ class StageOutcomes:
     unpriced: Violation | None = None
     audit_cut: Violation | None = None
     write_loop: Violation | None = None
+    storage: Violation | None = None
+    """How the volume claims differ from the spec."""
     assumed: Violation | None = None
     """The assumptions about the models."""
     not_reported: bool = False
@@ -143,6 +146,7 @@ def _unsaid(outcome: StageOutcomes) -> list[Condition]:
         MODEL_ASSUMED: outcome.assumed,
         AUDIT_TRAIL_CUT: outcome.audit_cut,
         FLEET_INCOMPLETE: outcome.fleet,
+        STORAGE_DIFFERS: outcome.storage,
         WRITE_LOOP: outcome.write_loop,
     }
     return [Condition(kind, True, each.reason, each.message) for kind, each in found.items() if each is not None]

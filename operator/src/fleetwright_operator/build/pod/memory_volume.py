@@ -3,9 +3,10 @@
 from typing import Any
 
 from fleetwright_api import names
-from fleetwright_api.spec.agent import AgentSpec
-from fleetwright_operator.build.manifest import Manifest, Owner, manifest
+from fleetwright_api.spec.agent import AgentSpec, AgentView
+from fleetwright_operator.build.manifest import Owner
 from fleetwright_operator.build.pod.ephemeral_storage import empty_dir
+from fleetwright_operator.build.volume_claim import ClaimRequest
 
 DEFAULT_SIZE = "1Gi"
 
@@ -14,24 +15,19 @@ def memory_size(spec: AgentSpec) -> str:
     return DEFAULT_SIZE if spec.memory.storage.size is None else spec.memory.storage.size
 
 
-def memory_claim(owner: Owner, spec: AgentSpec) -> Manifest | None:
-    wanted = spec.memory.storage
+def memory_request(agent: AgentView) -> ClaimRequest | None:
+    """Return the volume claim that the spec asks for; None if the memory is ephemeral."""
+    wanted = agent.spec.memory.storage
     if wanted.ephemeral:
         return None
-    claim: dict[str, Any] = {
-        "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": memory_size(spec)}},
-    }
-    if wanted.storage_class_name is not None:
-        claim["storageClassName"] = wanted.storage_class_name
-    head = manifest(
-        "v1",
-        "PersistentVolumeClaim",
-        name=names.agent_memory(owner.name),
-        owner=owner,
-        owned=not wanted.retain,
+    return ClaimRequest(
+        field="spec.memory.storage",
+        name=names.agent_memory(agent.name),
+        size=memory_size(agent.spec),
+        is_default_size=wanted.size is None,
+        storage_class=wanted.storage_class_name,
+        retain=wanted.retain,
     )
-    return {**head, "spec": claim}
 
 
 def memory_volume(owner: Owner, spec: AgentSpec) -> dict[str, Any]:

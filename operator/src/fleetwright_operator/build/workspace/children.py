@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fleetwright_api import names
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_api.spec.workspace import WorkspaceSpec
+from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest, owner_of
 from fleetwright_operator.build.network.addresses import pods
 from fleetwright_operator.build.network.egress import EgressRule, Services
@@ -14,10 +15,11 @@ from fleetwright_operator.build.network_policy import workspace_policy
 from fleetwright_operator.build.pod.helper_pod import HelperPods
 from fleetwright_operator.build.pod.namespace_limits import NO_LIMITS, NamespaceLimits
 from fleetwright_operator.build.secrets import workspace_secret
+from fleetwright_operator.build.volume_claim import claim_manifest, compare_claim
 from fleetwright_operator.build.workspace.deployment import workspace_deployment, workspace_selector
 from fleetwright_operator.build.workspace.egress_hosts import FIELD, has_hosts, proxied_rules, unresolved_hosts
 from fleetwright_operator.build.workspace.egress_proxy import proxy_children, proxy_environment, proxy_rule
-from fleetwright_operator.build.workspace.volume import files_claim
+from fleetwright_operator.build.workspace.volume import files_request
 from fleetwright_operator.settings import Settings
 
 
@@ -45,6 +47,7 @@ def workspace_children(
     runs: bool,
     services: Services | None = None,
     proxy_address: str = "",
+    claim: CachedObject | None = None,
     limits: NamespaceLimits = NO_LIMITS,
     settings: Settings,
 ) -> WorkspaceChildren | None:
@@ -55,18 +58,19 @@ def workspace_children(
         runs: False while the agent is suspended or asleep.
         services: The Services that hosts of `network.egress` name.
         proxy_address: The address of the egress proxy's Service; empty if it has none yet.
+        claim: The claim with the files, if it exists.
         limits: The rules of the namespace, which the resources must meet.
     """
     workspace = agent.spec.workspace
     if workspace is None:
         return None
     owner, helpers = owner_of(agent), helpers_of(agent, limits, settings)
-    claim = files_claim(owner, workspace)
     selector = workspace_selector(owner.name)
     direct, is_proxied = _direct_rules(workspace, settings), has_hosts(workspace)
     reached = [*([proxy_rule(agent)] if is_proxied else []), *direct]
+    wanted = files_request(agent)
     prepared = [
-        *([claim] if claim else []),
+        *([claim_manifest(owner, compare_claim(wanted, claim))] if wanted else []),
         workspace_secret(owner, digests),
         workspace_policy(owner, selector, reached),
         _service(owner),

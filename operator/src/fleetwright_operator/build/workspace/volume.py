@@ -3,9 +3,11 @@
 from typing import Any, Final
 
 from fleetwright_api import names
+from fleetwright_api.spec.agent import AgentView
 from fleetwright_api.spec.workspace import WorkspaceSpec
-from fleetwright_operator.build.manifest import Manifest, Owner, manifest
+from fleetwright_operator.build.manifest import Owner
 from fleetwright_operator.build.pod.ephemeral_storage import empty_dir
+from fleetwright_operator.build.volume_claim import ClaimRequest
 
 FILES: Final = "files"
 """The name of the volume."""
@@ -19,16 +21,20 @@ def claim_name(agent: str, workspace: WorkspaceSpec) -> str | None:
     return None if workspace.storage.ephemeral else names.workspace(agent)
 
 
-def files_claim(owner: Owner, workspace: WorkspaceSpec) -> Manifest | None:
-    """Return the claim that the operator writes, if it writes one."""
-    storage = workspace.storage
-    if storage.claim is not None or storage.ephemeral:
+def files_request(agent: AgentView) -> ClaimRequest | None:
+    """Return the volume claim that the operator writes for the workspace, if it writes one."""
+    workspace = agent.spec.workspace
+    if workspace is None or workspace.storage.claim is not None or workspace.storage.ephemeral:
         return None
-    kind = "PersistentVolumeClaim"
-    head = manifest("v1", kind, name=names.workspace(owner.name), owner=owner, owned=not storage.retain)
-    class_name = {"storageClassName": storage.storage_class_name} if storage.storage_class_name is not None else {}
-    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": _size(workspace)}}, **class_name}
-    return {**head, "spec": claim}
+    storage = workspace.storage
+    return ClaimRequest(
+        field="spec.workspace.storage",
+        name=names.workspace(agent.name),
+        size=_size(workspace),
+        is_default_size=storage.size is None,
+        storage_class=storage.storage_class_name,
+        retain=storage.retain,
+    )
 
 
 def files_volume(owner: Owner, workspace: WorkspaceSpec) -> dict[str, Any]:
