@@ -1,8 +1,8 @@
 """A walk of one object, which is compared with a fresh object that has the same spec.
 
 Both must have the same children. If a spec is rejected or unresolved, the running children stay, so only the conditions
-must be equal. If the API server refuses a change of a child (such as the class of a volume), a condition must report
-this, and reverting the edit must heal the object.
+must be equal. If a child cannot follow a change (such as the class of a volume), a condition must report this, and
+reverting the edit must heal the object.
 """
 
 import copy
@@ -125,7 +125,7 @@ class Walker:
     def _stopped(self) -> str:
         for condition in self._conditions(self._space):
             is_stage = condition["type"] in _STAGES and condition["status"] == "False"
-            # A workspace is no stage of its agent, but its volume may refuse a change too.
-            if is_stage or (condition["type"], condition["reason"]) == ("WorkspaceReady", "Rejected"):
+            # A volume that exists cannot follow every change.
+            if is_stage or condition["type"] == "StorageDiffers":
                 return f"{condition['reason']}: {condition['message']}"
         return ""
