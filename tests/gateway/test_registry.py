@@ -406,6 +406,7 @@ def test_differences_name_each_change():
         ("n", "c"): seen("Running"),
         ("n", "d"): seen("Running"),
         ("n", "e"): seen("Running"),
+        ("n", "g"): seen("Running"),
     }
     after = {
         ("n", "a"): seen("Degraded"),
@@ -413,6 +414,7 @@ def test_differences_name_each_change():
         ("n", "c"): seen("Asleep", "2"),
         ("n", "d"): seen("Running"),
         ("n", "f"): seen("Pending"),
+        ("n", "g"): seen("Blocked"),
     }
     assert differences(before, after) == [
         ("degraded", ("n", "a")),
@@ -421,4 +423,5 @@ def test_differences_name_each_change():
         ("card-changed", ("n", "c")),
         ("removed", ("n", "e")),
         ("offline", ("n", "f")),
+        ("degraded", ("n", "g")),
     ]

@@ -165,6 +165,29 @@ async def test_refused_write_is_retried_within_two_seconds_and_then_less_often(w
     await world.until(lambda: world.conditions("Agent", "poet")["Programmed"][0] == "True", seconds=20)
 
 
+async def test_phase_tells_a_blocked_agent_that_serves_from_one_that_fails(world, api, objects):
+    """C8: a reference is deleted, and a write is refused, while an earlier revision answers."""
+    fleet(api, objects)
+    api.put(objects.agent("lonely", skills=[{"name": "absent"}]))
+    await world.start()
+    await world.settle()
+    api.roll_out("poet")
+    await world.settle()
+    assert api.find("Agent", "poet")["status"]["phase"] == "Running"
+    api.remove("Skill", "haiku")
+    await world.settle()
+    assert api.find("Agent", "poet")["status"]["phase"] == "Blocked"
+    assert world.conditions("Agent", "poet")["Ready"][:2] == ("False", "SkillNotFound")
+    assert api.find("Agent", "lonely")["status"]["phase"] == "Failed", "nothing of it serves"
+    api.put(objects.skill())
+    await world.settle()
+    assert api.find("Agent", "poet")["status"]["phase"] == "Running"
+    api.fault = lambda _, what: api_error(403, "exceeded quota") if " ConfigMap poet-" in what else None
+    api.put(objects.agent("poet", **SPEC, description="Another one."))
+    await world.until(lambda: world.conditions("Agent", "poet")["Programmed"][1] == "Forbidden")
+    assert api.find("Agent", "poet")["status"]["phase"] == "Blocked"
+
+
 async def test_conflict_is_retried_once_a_minute(world, api, objects):
     api.put({"kind": "Service", "metadata": {"name": "poet", "namespace": "shop"}, "spec": {"selector": {}}})
     api.put(objects.agent())

@@ -11,7 +11,7 @@ from fleetwright_cli.team.bundle import fields_of
 from fleetwright_cli.team.tree import name_of
 
 Agent = Mapping[str, Any]
-_AWAKE: Final = ("Running", "Degraded")
+_AWAKE: Final = ("Running", "Degraded", "Blocked")
 
 
 def condition_of(agent: Agent, kind: str) -> Mapping[str, Any]:

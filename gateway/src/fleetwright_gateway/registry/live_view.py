@@ -17,7 +17,7 @@ from fleetwright_gateway.identity.principals import AgentPrincipal, PersonPrinci
 from fleetwright_gateway.registry.search_index import Document
 from fleetwright_kube.cache import Change
 
-_BY_PHASE: Final = {"Running": "online", "Degraded": "degraded", "Asleep": "asleep"}
+_BY_PHASE: Final = {"Running": "online", "Degraded": "degraded", "Blocked": "degraded", "Asleep": "asleep"}
 
 
 @dataclass(frozen=True, slots=True)

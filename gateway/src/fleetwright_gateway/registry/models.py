@@ -31,7 +31,7 @@ class AgentModel(RegistryModel):
     url: Annotated[str, Field(description="The address of the agent at the gateway.")]
     description: str
     version: str
-    phase: Annotated[str, Field(description="Pending, Running, Degraded, Asleep, Suspended or Failed.")]
+    phase: Annotated[str, Field(description="Pending, Running, Degraded, Blocked, Asleep, Suspended or Failed.")]
     skills: list[SkillModel]
     outcomes: Annotated[list[OutcomeModel], Field(description="The outcomes of the agent's last tasks, by skill.")]
     weight: Annotated[float, Field(description="The weight over all skills; 1 for an agent without outcomes.")]

@@ -15,8 +15,13 @@ from fleetwright_operator.status.conditions import (
 _STOPPED = frozenset({"Suspended", "Suspending"})
 
 
-def phase_of(conditions: Sequence[Condition]) -> str:
-    """Return Pending, Running, Degraded, Asleep, Suspended or Failed."""
+def phase_of(conditions: Sequence[Condition], *, is_serving: bool) -> str:
+    """Return Pending, Running, Degraded, Blocked, Asleep, Suspended or Failed.
+
+    Args:
+        conditions: The conditions of the agent.
+        is_serving: True if an earlier revision serves although the spec cannot be applied.
+    """
     ready = next(condition for condition in conditions if condition.type == READY)
     if ready.status is True:
         if ready.reason == ASLEEP:
@@ -26,7 +31,9 @@ def phase_of(conditions: Sequence[Condition]) -> str:
         return "Suspended"
     if ready.reason == EVENT_LOOP_STALLED:
         return "Degraded"
-    return "Pending" if ready.reason in PROGRESS else "Failed"
+    if ready.reason in PROGRESS:
+        return "Pending"
+    return "Blocked" if is_serving else "Failed"
 
 
 def _degrades(condition: Condition) -> bool:
