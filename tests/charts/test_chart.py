@@ -33,7 +33,8 @@ def environment(documents: list[dict[str, Any]]) -> dict[str, str]:
 
 def operator_roles(documents):
     """Return the ClusterRoles of the operator, without those that are aggregated to the roles of users."""
-    return [role for role in of_kind(documents, "ClusterRole") if "approvals" not in role["metadata"]["name"]]
+    names = {f"system-fw-operator-{suffix}" for suffix in ("approvals-edit", "approvals-view", "edit", "view")}
+    return [role for role in of_kind(documents, "ClusterRole") if role["metadata"]["name"] not in names]
 
 
 def test_chart_passes_helm_lint(run):
@@ -144,16 +145,45 @@ def test_cluster_role_rules_are_exactly_as_listed(render):
     assert not any("*" in rule[part] for rule in role["rules"] for part in ("verbs", "resources", "apiGroups"))
 
 
-def test_approval_roles_are_aggregated_to_edit_and_view(render):
-    roles = [role for role in of_kind(render(), "ClusterRole") if "approvals" in role["metadata"]["name"]]
-    verbs = {
-        label.removeprefix("rbac.authorization.k8s.io/aggregate-to-"): sorted(role["rules"][0]["verbs"])
-        for role in roles
+def aggregated_rights(documents):
+    """Return the verbs that the chart adds to the ClusterRoles of Kubernetes, by role and resource."""
+    prefix = "rbac.authorization.k8s.io/aggregate-to-"
+    return {
+        (label.removeprefix(prefix), resource): sorted(rule["verbs"])
+        for role in of_kind(documents, "ClusterRole")
         for label in role["metadata"]["labels"]
-        if label.startswith("rbac.")
+        if label.startswith(prefix)
+        for rule in role["rules"]
+        for resource in rule["resources"]
     }
-    assert verbs == {"edit": ["get", "list", "patch", "update", "watch"], "view": ["get", "list", "watch"]}
-    assert {tuple(role["rules"][0]["resources"]) for role in roles} == {("approvals",)}
+
+
+READ = ["get", "list", "watch"]
+CHANGE = ["create", "delete", "deletecollection", *READ, "patch", "update"]
+KINDS = ("agents", "mcpservers", "skills")
+
+
+def test_user_rights_are_aggregated_to_edit_and_view(render):
+    rights = aggregated_rights(render())
+    assert rights.pop(("edit", "approvals")) == ["get", "list", "patch", "update", "watch"]
+    assert rights.pop(("view", "approvals")) == READ
+    assert {key: sorted(verbs) for key, verbs in rights.items()} == {
+        **{("edit", kind): sorted(CHANGE) for kind in KINDS},
+        **{("view", kind): READ for kind in KINDS},
+    }
+
+
+def test_editors_who_may_not_decide_read_approvals_only(render):
+    rights = aggregated_rights(render(approvals={"decidedByEditors": False}))
+    assert ("edit", "approvals") not in rights
+    assert ("view", "approvals") in rights
+
+
+def test_rights_of_users_need_not_be_aggregated(render):
+    documents = render(rbac={"aggregateClusterRoles": False, "clusterWideSecrets": True})
+    assert aggregated_rights(documents) == {}
+    names = {role["metadata"]["name"] for role in of_kind(documents, "ClusterRole")}
+    assert {"system-fw-operator-edit", "system-fw-operator-view", "system-fw-operator-approvals-edit"} <= names
 
 
 def approval_policy(documents, kind="ValidatingAdmissionPolicy"):
