@@ -252,7 +252,11 @@ class ControlPlane:
         request = urllib.request.Request(self.server + path, headers=headers, method=method)
         try:
             context = ssl.create_default_context(cafile=str(self.ca))
-            with urllib.request.urlopen(request, timeout=5, context=context) as answer:
+            # A proxy of the environment cannot reach the addresses of the cluster.
+            opener = urllib.request.build_opener(
+                urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+            )
+            with opener.open(request, timeout=5) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as refused:
             with refused:  # the response holds the connection

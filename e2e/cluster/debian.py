@@ -8,10 +8,11 @@ import os
 import shutil
 import subprocess
 import tempfile
-import threading
 from pathlib import Path
 
+from e2e.cluster.locking import exclusive
 from e2e.cluster.parts import Unpacked
+from e2e.cluster.paths import cache
 from e2e.cluster.progress import ClusterError, Progress
 
 # A file that exists if the package is installed -> the package.
@@ -32,8 +33,6 @@ IMAGE_PACKAGES = {
     "/usr/include/stdlib.h": "libc6-dev",
 }
 _updated = False
-_one_apt = threading.Lock()
-"""apt locks its lists, and builds run side by side."""
 
 
 def _present(sign: str) -> bool:
@@ -50,12 +49,15 @@ def _apt(*arguments: str, cwd: Path | None = None) -> None:
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
     # Only root may update the lists. Other users download with the lists that the machine has.
     is_old = not _updated and os.geteuid() == 0
-    commands = [["apt-get", "update", "-qq"], ["apt-get", *arguments]] if is_old else [["apt-get", *arguments]]
-    for command in commands:
-        done = subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise ClusterError(f"{' '.join(command)} failed:\n{(done.stderr or done.stdout)[-1500:]}")
-    _updated = True
+    apt = ("apt-get", "-o", "DPkg::Lock::Timeout=300")
+    commands = [[*apt, "update", "-qq"], [*apt, *arguments]] if is_old else [[*apt, *arguments]]
+    # apt locks its lists and does not wait for the lock. Builds run side by side, also those of other checkouts.
+    with exclusive(cache() / "locks" / "apt", Progress()):
+        for command in commands:
+            done = subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise ClusterError(f"{' '.join(command)} failed:\n{(done.stderr or done.stdout)[-1500:]}")
+        _updated = True
 
 
 def install(wanted: dict[str, str], progress: Progress) -> None:
@@ -76,8 +78,7 @@ def unpack(recipe: Unpacked, into: Path) -> None:
     with tempfile.TemporaryDirectory(dir=into.parent) as folder:
         work = Path(folder)
         work.chmod(0o755)  # apt downloads as a separate user
-        with _one_apt:
-            _apt("download", "-qq", recipe.package, cwd=work)
+        _apt("download", "-qq", recipe.package, cwd=work)
         archive = next(work.glob("*.deb"))
         subprocess.run(["dpkg-deb", "-x", archive, work / "root"], check=True)
         for file in recipe.files:

@@ -27,9 +27,14 @@ ATTEMPTS = 3  # The sources are pinned, so a failure is usually a network failur
 MODULES = Path(__file__).parent / "go"
 
 
+_DOWNLOADS = {"GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOPROXY", "GOPRIVATE", "GOINSECURE", "GOAUTH"}
+"""Variables of the caller that say where modules come from. Others, such as GOROOT, would break the build."""
+
+
 def _environment(go: str | Path) -> dict[str, str]:
     folder = cache() / "go"
-    return os.environ | {
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GO") or name in _DOWNLOADS}
+    return inherited | {
         "PATH": f"{Path(go).parent}{os.pathsep}{os.environ.get('PATH', '')}",
         "GOCACHE": str(folder / "build"),
         "GOMODCACHE": str(folder / "mod"),

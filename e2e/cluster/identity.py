@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
 
+from e2e.cluster.progress import ClusterError
+
 OCTETS = range(64, 192)
 
 
@@ -76,12 +78,15 @@ def derive(checkout: Path, taken: Callable[[IPv4Network], bool]) -> Identity:
         identity = Identity(name, OCTETS[(first + step) % len(OCTETS)])
         if not taken(identity.everything):
             return identity
-    raise ValueError(f"every range from 10.{OCTETS.start}.0.0/16 to 10.{OCTETS.stop - 1}.0.0/16 is routed already")
+    raise ClusterError(f"every range from 10.{OCTETS.start}.0.0/16 to 10.{OCTETS.stop - 1}.0.0/16 is routed already")
 
 
 def overlaps(routes: Iterable[str]) -> Callable[[IPv4Network], bool]:
-    """Return a predicate: True if a range overlaps one of these destinations of `ip route`."""
-    networks = [IPv4Network(route) for route in routes if route[0].isdigit()]
+    """Return a predicate: True if a range overlaps one of these destinations of `ip route`.
+
+    Wide destinations, such as the 10.0.0.0/8 of a VPN, do not count, because the cluster's routes are more specific.
+    """
+    networks = [each for route in routes if route[0].isdigit() and (each := IPv4Network(route)).prefixlen >= 12]
     return lambda network: any(network.overlaps(other) for other in networks)
 
 

@@ -26,6 +26,16 @@ PORTS = Ports(etcd=2379, etcd_peer=2380, api=6443, controllers=10257)
 READY_SECONDS = 90.0
 
 
+_CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}
+"""The capabilities that create network namespaces, mounts and control groups, with their bits."""
+
+
+def list_missing_capabilities(status: str) -> list[str]:
+    """Return the capabilities that this process lacks, from the text of `/proc/self/status`."""
+    effective = next((line.split()[1] for line in status.splitlines() if line.startswith("CapEff:")), "0")
+    return [name for name, bit in _CAPABILITIES.items() if not int(effective, 16) >> bit & 1]
+
+
 class Local:
     name = "local"
     local_base = True
@@ -38,6 +48,11 @@ class Local:
     def obstacle(self) -> str | None:
         if sys.platform != "linux" or os.geteuid():
             return "the local cluster needs Linux and root; with docker, use CLUSTER=kind"
+        if missing := list_missing_capabilities(Path("/proc/self/status").read_text()):
+            return (
+                f"the local cluster needs {' and '.join(missing)}, which this container does not have: run it with "
+                "--privileged"
+            )
         return binaries.obstacle((*NODE, "helm"))
 
     def engine(self) -> Buildah:

@@ -34,6 +34,15 @@ def free_port(address: str = "127.0.0.1") -> int:
     raise OSError(f"no port between {FIRST} and {LAST} is free at {address}")
 
 
+def has_ipv6_loopback() -> bool:
+    """Return whether servers can listen on `::1`. Python only knows whether the kernel was built with IPv6."""
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
 def free_ports() -> tuple[int, int]:
     return free_port(), free_port()
 

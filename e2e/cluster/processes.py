@@ -63,7 +63,8 @@ class Processes:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **(environment or {})},
+                # Each of these programs talks to the others only, on addresses that no proxy can reach.
+                env={**os.environ, "NO_PROXY": "*", "no_proxy": "*", **(environment or {})},
                 cwd=self._logs,
                 start_new_session=True,
             )

@@ -109,7 +109,7 @@ def _resolve(commit: str) -> str:
     command = ["git", "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}"]
     found = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
     if found.returncode:
-        raise ValueError(f"{commit!r} is not a commit of this repository")
+        raise ValueError(f"{commit!r} is not a commit of this repository: {found.stderr.strip() or 'it is not known'}")
     return found.stdout.strip()
 
 

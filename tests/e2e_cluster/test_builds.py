@@ -13,7 +13,7 @@ pytestmark = pytest.mark.process
 GO = """#!/bin/sh
 # A Go that writes empty programs and records its commands.
 if [ "$1" = env ]; then echo go1.26.8; exit; fi
-echo "$@" >>"$GO_COMMANDS"
+echo "$@" >>"$LINES_OF_GO"
 for word in "$@"; do
   case "$word" in
     */) into=$word ;;
@@ -36,7 +36,7 @@ def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (path / tool).symlink_to(str(shutil.which(tool)))
     _write_program(path / "go", GO)
     _write_program(path / "etcd", "#!/bin/sh\necho 'etcd Version: 3.5.9'\n")
-    monkeypatch.setenv("GO_COMMANDS", str(tmp_path / "commands"))
+    monkeypatch.setenv("LINES_OF_GO", str(tmp_path / "commands"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("PATH", str(path))
@@ -139,7 +139,7 @@ def test_full_or_read_only_cache_is_named_with_its_remedy(bare_machine, monkeypa
 
 def test_builds_that_wait_do_not_start_after_a_failure(bare_machine, monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
-    _write_program(bare_machine / "path" / "go", GO.replace('echo "$@" >>', 'echo "$@" >>"$GO_COMMANDS"; exit 143; #'))
+    _write_program(bare_machine / "path" / "go", GO.replace('echo "$@" >>', 'echo "$@" >>"$LINES_OF_GO"; exit 143; #'))
     with pytest.raises(ClusterError, match="go could not build"):
         binaries.ensure(["helm", "kubelet", "containerd"], Progress(write=lambda _: None))
     assert len(commands_of(bare_machine)) == 1

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from e2e.cluster.identity import OCTETS, Identity, derive, name_of, overlaps
+from e2e.cluster.progress import ClusterError
 
 HERE = Path("/home/somebody/fleetwright")
 
@@ -39,8 +40,11 @@ def test_identity_derive_wraps_around_to_the_last_free_range() -> None:
 
 
 def test_identity_derive_refuses_if_every_range_is_routed() -> None:
-    with pytest.raises(ValueError, match=r"10\.64\.0\.0/16 to 10\.191\.0\.0/16"):
-        derive(HERE, overlaps(["10.0.0.0/8"]))
+    with pytest.raises(ClusterError, match=r"10\.64\.0\.0/16 to 10\.191\.0\.0/16"):
+        derive(
+            HERE,
+            overlaps([f"10.{first}.0.0/12" for first in range(64, 192, 16)]),
+        )
 
 
 @pytest.mark.parametrize(
@@ -71,3 +75,7 @@ def test_identity_socket_paths_stay_short() -> None:
 def test_identity_refuses_an_octet_out_of_range(octet: int) -> None:
     with pytest.raises(ValueError, match="octet"):
         Identity("fw-000000", octet)
+
+
+def test_identity_derive_accepts_the_wide_route_of_a_vpn() -> None:
+    assert derive(HERE, overlaps(["10.0.0.0/8", "default"])) == derive(HERE, free)

@@ -31,6 +31,8 @@ _WITHOUT_CLUSTER = tuple(
     )
 )
 _WORKSPACE_COMMANDS = ("tests/workspace", "tests/cli/workspace", "tests/agent_image/tools/workspace")
+_NO_RESTART = "--max-worker-restart=0"
+"""A crash of a worker ends the ring. pytest-xdist may restart the test that crashes for ever, or wait."""
 _IN_ORDER = ("--no-loadscope-reorder",)
 """Files start in the order of collection, in which long files are first. Otherwise files with few tests start last."""
 CONTROL_PLANE_PROGRAMS = (*CONTROL_PLANE, "helm", "kubectl")
@@ -81,7 +83,7 @@ def _pytest_ring(
 ) -> Ring:
     def command(*marks: str) -> tuple[str, ...]:
         selection = ("-m", " and ".join(marks)) if marks else ()
-        return (*PYTEST, "-n", str(workers), *options, *selection, *folders)
+        return (*PYTEST, "-n", str(workers), _NO_RESTART, *options, *selection, *folders)
 
     chosen = (mark,) if mark else ()
     return Ring(

@@ -19,6 +19,14 @@ class _Recorder:
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", buffering=1)
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        if session.items:  # The process that starts workers of xdist collects nothing.
+            self._write("collected", "", text=str(len(session.items)))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        self._write("collected", "", text=str(len(ids)))
+
     def _write(self, event: str, test: str, **more: str) -> None:
         self._file.write(json.dumps({"event": event, "test": test, **more}) + "\n")
 
@@ -62,6 +70,12 @@ class Outcomes:
     uncollected: dict[str, str] = field(default_factory=dict)
     open: set[str] = field(default_factory=set)
     """The tests that have started and not ended."""
+    collected: int = 0
+
+    @property
+    def unreported(self) -> int:
+        """The number of collected tests without an outcome, as after the crash of a worker."""
+        return max(0, self.collected - len(self.passed | self.failed.keys() | self.skipped.keys()))
 
 
 def read_outcomes(path: Path) -> Outcomes:
@@ -82,6 +96,8 @@ def read_outcomes(path: Path) -> Outcomes:
                     found.failed_at_end.add(test)
             case "skipped":
                 found.skipped[test] = text
+            case "collected":
+                found.collected = int(text)
             case "uncollected":
                 found.uncollected[test] = text
             case _:

@@ -31,9 +31,22 @@ _LONGEST_LINE = 2**26
 _SHOWN_LINES = 60
 _PROGRESS_SECONDS = 30
 _PYTEST_FAILED = 1
-_LOOPBACK = "localhost,127.0.0.1,::1"
-_LEFT_OUT = ("OPENAI_", "PYTEST_ADDOPTS", "PYTHONDONTWRITEBYTECODE")
-"""Variables that choose a real model or other tests, and one that keeps pytest from storing compiled modules."""
+_DIRECT = "localhost,127.0.0.1,::1,127.0.0.0/8,10.0.0.0/8,.svc,.cluster.local"
+"""Loopback addresses, and those of the local cluster."""
+_LEFT_OUT = (
+    *("OPENAI_", "LANGSMITH_", "LANGCHAIN_"),  # would choose a real model, or report to a service
+    *("PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD"),
+    *("PYTHONPATH", "PYTHONOPTIMIZE", "PYTHONWARNINGS", "PYTHONDONTWRITEBYTECODE"),
+)
+"""The beginnings of variables that would choose other tests, other code, or other settings of the interpreter."""
+_KEPT_OF_GIT = ("GIT_SSL_", "GIT_CONFIG", "GIT_EXEC_PATH")
+"""The other variables of git name a repository, which a hook sets. The git of a test would write to that repository."""
+_OPTIONS_OF_MAKE = ("TEAM", "KEEP")
+_GIT_SETTINGS = {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_VALUE_0": "false", "GIT_CONFIG_VALUE_1": "false"} | {
+    "GIT_CONFIG_KEY_0": "commit.gpgSign",
+    "GIT_CONFIG_KEY_1": "tag.gpgSign",
+}
+"""Commits of tests cannot be signed."""
 
 
 @dataclass(frozen=True)
@@ -159,10 +172,18 @@ def _judge_command(ring: Ring, command: _Command) -> Result:
 
 def _judge_tests(ring: Ring, command: _Command, outcomes: Outcomes) -> Result:
     counted = Result(ring, command.status, 0.0, passed=len(outcomes.passed), skipped=outcomes.skipped)
-    if command.status == 0:
-        return counted
     if command.status == CANNOT_RUN:
         return replace(counted, reason=command.last_line)
+    if outcomes.unreported:
+        # pytest-xdist may lose the rest of a file when a worker crashes, and still count no failure.
+        return replace(
+            counted,
+            status=command.status or _PYTEST_FAILED,
+            failed=len(outcomes.failed) or 1,
+            reason=f"{outcomes.unreported} tests have no outcome, as after the crash of a worker; the output is above",
+        )
+    if command.status == 0:
+        return counted
     if command.status != _PYTEST_FAILED or outcomes.uncollected or not outcomes.failed:
         return replace(
             counted,
@@ -212,10 +233,15 @@ async def _run_command(ring: Ring, command: _Command, *, is_concurrent: bool) ->
 
 def _build_environment(outcome_file: Path) -> dict[str, str]:
     """Return the environment of the rings, without what would change their results."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(_LEFT_OUT)}
+    environment = {name: value for name, value in os.environ.items() if not _changes_results(name)}
     # A proxy of the environment cannot reach the servers of tests.
-    direct = ",".join(filter(None, (environment.get("NO_PROXY") or environment.get("no_proxy"), _LOOPBACK)))
-    return environment | {VARIABLE: str(outcome_file), "NO_PROXY": direct, "no_proxy": direct}
+    direct = ",".join(filter(None, (environment.get("NO_PROXY") or environment.get("no_proxy"), _DIRECT)))
+    return environment | _GIT_SETTINGS | {VARIABLE: str(outcome_file), "NO_PROXY": direct, "no_proxy": direct}
+
+
+def _changes_results(variable: str) -> bool:
+    is_of_git = variable.startswith("GIT_") and not variable.startswith(_KEPT_OF_GIT)
+    return is_of_git or variable in _OPTIONS_OF_MAKE or variable.startswith(_LEFT_OUT)
 
 
 async def _print_progress(ring: Ring, outcome_file: Path) -> None:

@@ -235,6 +235,50 @@ async def test_ring_runs_without_variables_that_would_change_its_result(folder, 
     assert (await run(ring, folder)).is_green
 
 
+@pytest.mark.parametrize("number", [1, 2])
+async def test_tests_that_a_crashed_worker_left_out_are_a_fault(folder, number):
+    """pytest-xdist 3.8 drops the rest of the file. Without the count, the repetition of the crash would pass."""
+    source = f"""
+        import os
+        from pathlib import Path
+
+        def test_first(): pass
+
+        def test_crash():
+            seen = Path({str(folder)!r}) / "seen"
+            if not seen.exists():
+                seen.touch()
+                os._exit(3)
+
+        def test_bad(): assert False
+    """
+    ring = pytest_ring(folder, source)
+    options = ("-n", str(number), "--dist", "loadfile", "--max-worker-restart=0")
+    ring = replace(ring, command=(*ring.command, *options))
+    result = await run(ring, folder)
+    assert (result.is_green, result.unstable) == (False, ())
+    assert "have no outcome, as after the crash of a worker" in result.reason
+
+
+async def test_git_of_a_test_leaves_the_repository_of_a_hook_alone(folder, monkeypatch, tmp_path):
+    """git sets GIT_DIR for a hook. The repository there must not get the commits of tests."""
+    for name, value in (("GIT_DIR", str(tmp_path)), ("GIT_INDEX_FILE", str(tmp_path / "index"))):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("GIT_SSL_CAINFO", "/ca.pem")
+    asks = "import os; assert not {'GIT_DIR', 'GIT_INDEX_FILE'} & os.environ.keys(); os.environ['GIT_SSL_CAINFO']"
+    assert (await run(command_ring(asks, repeats=False), folder)).is_green
+    command = "git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x"
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text("[commit]\n\tgpgSign = true\n[gpg]\n\tprogram = false\n")
+    monkeypatch.setenv("HOME", str(home))
+    (folder / "repository").mkdir()
+    script = (
+        f"import subprocess; subprocess.run({command!r}, shell=True, check=True, cwd={str(folder / 'repository')!r})"
+    )
+    assert (await run(command_ring(script, repeats=False), folder)).is_green
+
+
 async def test_interrupted_stage_keeps_the_results_of_rings_that_have_ended(folder):
     quick, slow = (
         replace(command_ring(f"import time; time.sleep({seconds})"), name=name)

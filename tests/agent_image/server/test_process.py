@@ -18,7 +18,7 @@ from typing import Any
 
 import httpx
 import pytest
-from e2e.cluster.ports import free_ports
+from e2e.cluster.ports import free_ports, has_ipv6_loopback
 from tests.support.agent.agent_process import AgentProcess, serve_arguments
 from tests.support.agent.fork_server import ForkServer
 from tests.support.machine import ceiling
@@ -225,7 +225,7 @@ def test_serve_reports_a_port_in_use_with_exit_code_2(fork_server: ForkServer, m
 @pytest.mark.parametrize("address", ["127.0.0.1", "[::1]"])
 async def test_serve_listens_on_both_ip_families_on_both_ports(mounted: Any, address: str) -> None:
     """A pod of an IPv6-only cluster has only this address family."""
-    if address == "[::1]" and not socket.has_dualstack_ipv6():
+    if address == "[::1]" and not has_ipv6_loopback():
         pytest.skip("this machine has no IPv6")
     ports = free_ports()
     process = await asyncio.create_subprocess_exec(

@@ -3,13 +3,12 @@
 import ipaddress
 import json
 import logging
-import socket
 import sys
 
 import aiohttp
 import pytest
 from aiohttp.test_utils import TestServer
-from e2e.cluster.ports import free_port
+from e2e.cluster.ports import free_port, has_ipv6_loopback
 from prometheus_client import CollectorRegistry
 
 from fleetwright_api import durations
@@ -159,7 +158,7 @@ def test_durations_refuse_other_text(text):
     ],
 )
 async def test_ops_server_listens_on_ipv4_and_ipv6(address, both):
-    if address == "[::1]" and not socket.has_dualstack_ipv6():
+    if address == "[::1]" and not has_ipv6_loopback():
         pytest.skip("this machine has no IPv6")
     health, port = ProcessHealth(clock=lambda: 0.0, resync_seconds=100), free_port()
     runner = await serve(ops_app(health, CollectorRegistry()), port, both=both)
