@@ -32,14 +32,15 @@ def condition(kind, status, reason, message=""):
 def test_agents_are_listed_with_state_and_activity():
     busy = agent(
         phase="Running",
+        reason="BudgetExceeded",
         conditions=[condition("Ready", "True", "Ready")],
         activity={"runningTasks": 2, "spentUSD": "1.3", "lastActive": "2026-03-01T11:50:00Z"},
     )
     table = render(agent_rows([busy, agent("a")], now=NOW, with_namespace=False))
     assert table.splitlines() == [
-        "NAME    PHASE     READY     REASON   MODEL   TASKS   SPENT     ACTIVE   AGE",
-        "a       -         Unknown   -        m       -       -         -        2h",
-        "coder   Running   True      Ready    m       2       1.3 USD   10m      2h",
+        "NAME    PHASE     READY     REASON           MODEL   SPENT     ACTIVE   AGE",
+        "a       -         Unknown   -                m       -         -        2h",
+        "coder   Running   True      BudgetExceeded   m       1.3 USD   10m      2h",
     ]
 
 

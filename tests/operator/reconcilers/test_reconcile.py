@@ -176,7 +176,8 @@ async def test_phase_tells_a_blocked_agent_that_serves_from_one_that_fails(world
     assert api.find("Agent", "poet")["status"]["phase"] == "Running"
     api.remove("Skill", "haiku")
     await world.settle()
-    assert api.find("Agent", "poet")["status"]["phase"] == "Blocked"
+    status = api.find("Agent", "poet")["status"]
+    assert (status["phase"], status["reason"]) == ("Blocked", "SkillNotFound")
     assert world.conditions("Agent", "poet")["Ready"][:2] == ("False", "SkillNotFound")
     assert api.find("Agent", "lonely")["status"]["phase"] == "Failed", "nothing of it serves"
     api.put(objects.skill())

@@ -2,10 +2,12 @@
 
 import pytest
 
+from fleetwright_kube.timestamps import parse_timestamp
 from fleetwright_operator.status.agent_report import AgentReport, BudgetReport, ServerReport
 from fleetwright_operator.status.agent_reports import CARD_PATIENCE, AgentReports
 from fleetwright_operator.status.report_parser import parse_report
 from fleetwright_operator.status.runtime_report import degraded, drift, tools_of
+from fleetwright_operator.status.starting_servers import connects_in, has_started
 
 DIGEST = "sha256:" + "0" * 64
 GOOD = {
@@ -14,6 +16,7 @@ GOOD = {
     "mcpServers": [{"name": "tools", "reachable": True, "message": "", "tools": 3, "missing": ["drop"]}],
 }
 TOOLS = ServerReport(tools=3, missing=("drop",))
+NOW = "2026-03-01T12:00:00Z"
 MIDNIGHT = "2026-01-02T00:00:00Z"
 FAR = "2030-01-02T00:00:00Z"
 SAID = [
@@ -487,3 +490,40 @@ async def test_activity_is_rounded_and_refreshed_every_ten_minutes(poet, api):
         await poet.later(60)
         await say(poet, last)
     assert len(api.writes) <= 1, "an idle agent causes no write"
+
+
+@pytest.mark.parametrize(
+    ("spent", "shown"),
+    [(0.0, "0"), (0.000412, "0.00041"), (0.25, "0.25"), (1.0, "1"), (1300.0, "1300"), (1e-7, "0.000001")],
+)
+async def test_spent_money_is_never_shown_as_nothing(poet, api, spent, shown):
+    started = {"activity": {**QUIET, "startedAt": "2026-03-01T12:04:05Z"}}
+    await say(poet, report(api) | started | {"spentUsd": spent})
+    assert api.find("Agent", "poet")["status"]["activity"]["spentUSD"] == shown
+
+
+async def test_last_activity_does_not_precede_the_agent(poet, api):
+    started = {"activity": {**QUIET, "startedAt": "2026-03-01T11:55:05Z"}}
+    await say(poet, report(api) | started)
+    assert api.find("Agent", "poet")["status"]["activity"]["lastActive"] == NOW, "11:50 is before the creation"
+
+
+AVAILABLE = {"type": "Available", "status": "True", "reason": "RolledOut", "lastTransitionTime": NOW}
+STARTING = {**AVAILABLE, "status": "False", "reason": "RollingOut"}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "later", "started"),
+    [
+        pytest.param([], 0, False, id="no state yet"),
+        pytest.param([STARTING], 3600, False, id="it rolls out"),
+        pytest.param([{**STARTING, "reason": "ImagePull"}], 0, True, id="it cannot start"),
+        pytest.param([AVAILABLE], 59, False, id="it has just become available"),
+        pytest.param([AVAILABLE], 60, True, id="it has been available for a minute"),
+    ],
+)
+def test_agents_should_have_reached_a_server_that_has_started(conditions, later, started):
+    status = {"conditions": conditions}
+    now = parse_timestamp(NOW) + later
+    assert has_started(status, now=now) is started
+    assert connects_in(status, now=now) == (60 - later if conditions == [AVAILABLE] else 0)

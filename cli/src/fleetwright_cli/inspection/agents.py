@@ -8,7 +8,7 @@ from fleetwright_api.spec.agent import parse_agent
 from fleetwright_cli.cluster.tables import age, visible
 
 Object = Mapping[str, Any]
-_HEAD: Final = ("NAME", "PHASE", "READY", "REASON", "MODEL", "TASKS", "SPENT", "ACTIVE", "AGE")
+_HEAD: Final = ("NAME", "PHASE", "READY", "REASON", "MODEL", "SPENT", "ACTIVE", "AGE")
 
 
 def agent_rows(agents: Iterable[Object], *, now: datetime, with_namespace: bool) -> list[tuple[str, ...]]:
@@ -32,9 +32,8 @@ def _row(agent: Object, now: datetime, with_namespace: bool) -> tuple[str, ...]:
         str(metadata["name"]),
         str(status.get("phase") or "-"),
         str(ready.get("status", "Unknown")),
-        str(ready.get("reason", "-")),
+        str(status.get("reason") or ready.get("reason", "-")),
         visible(parse_agent(agent).spec.model.name or "-"),
-        str(activity.get("runningTasks", "-")),
         f"{activity['spentUSD']} USD" if "spentUSD" in activity else "-",
         age(active, now) if active else "-",
         age(str(metadata.get("creationTimestamp") or ""), now),

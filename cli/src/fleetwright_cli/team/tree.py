@@ -106,4 +106,5 @@ def _row(member: Member) -> tuple[str, str, str, str]:
     *above, last = member.is_last or (True,)
     stem = "".join("   " if ended else "│  " for ended in above) + ("└─ " if last else "├─ ") if member.depth else ""
     ready = member.ready
-    return stem + member.name, member.phase or "-", ready.get("status") or "Unknown", ready.get("reason") or "-"
+    reason = (member.agent.get("status") or {}).get("reason") or ready.get("reason") or "-"
+    return stem + member.name, member.phase or "-", ready.get("status") or "Unknown", reason

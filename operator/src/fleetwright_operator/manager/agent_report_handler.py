@@ -98,6 +98,6 @@ class AgentReportHandler:
     def _is_stale(self, pod: CachedObject, entry: CachedObject, report: AgentReport) -> bool:
         """Return whether the status shows another activity, and has not been refreshed for a while."""
         shown = entry.projection["status"].get("activity", {})
-        if activity_status(report, shown).get("activity", shown) == shown:
+        if activity_status(report, shown, created=entry.created).get("activity", shown) == shown:
             return False
         return self._reports.may_refresh(pod.namespace, entry.name, seconds=REFRESH_SECONDS)

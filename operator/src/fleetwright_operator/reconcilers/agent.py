@@ -34,6 +34,8 @@ from fleetwright_operator.reconcilers.agent_facts import (
     audit_trail,
     deployments_of,
     ingress_facts,
+    list_started_servers,
+    next_connection_after,
     serving_note,
     wants_pod,
 )
@@ -138,6 +140,7 @@ class AgentReconciler:
             next_step_after(entry.projection["status"], status, now=parse_timestamp(now)),
             workspace.retry_after,
             storage.retry_after,
+            next_connection_after(observed, now=parse_timestamp(now)),
             # The reports of a running agent end the condition. No report comes from an agent that sleeps.
             next_reset_after(status, now=parse_timestamp(now)) if observed.report is None else None,
         ]
@@ -253,7 +256,7 @@ class AgentReconciler:
             degraded=degraded(
                 observed.report,
                 tools,
-                servers=tuple(observed.servers),
+                servers=list_started_servers(observed, now=parse_timestamp(self.now())),
                 plugins=plugin_names(observed),
                 model_fails=model_fails(status, observed.report),
             ),
@@ -267,7 +270,12 @@ class AgentReconciler:
                 **agent_facts(observed, children, held, settings=self.settings),
                 "tools": tools or None,
                 "auditTrail": record,
-                **activity_status(observed.report, status.get("activity", {}), is_asleep=is_asleep),
+                **activity_status(
+                    observed.report,
+                    status.get("activity", {}),
+                    created=observed.entry.created,
+                    is_asleep=is_asleep,
+                ),
                 **budgets,
             },
         )

@@ -21,6 +21,7 @@ from fleetwright_operator.reconcilers.agent_parts import (
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.audit_record import Record, record_of
 from fleetwright_operator.status.runtime_report import with_memory_wait, with_stall
+from fleetwright_operator.status.starting_servers import connects_in, has_started
 from fleetwright_operator.status.workload_health import WorkloadHealth, deployment_health
 from fleetwright_operator.validate.fleet_checks import suspension_reason
 
@@ -37,6 +38,20 @@ def agent_health(observed: ObservedAgent, cache: Cache, revision: str, *, asleep
     )
     health = with_stall(health, observed.report, revision=revision, is_running=_is_running(observed))
     return with_memory_wait(health, observed.report)
+
+
+def list_started_servers(observed: ObservedAgent, *, now: int) -> list[str]:
+    """Return the McpServers of the agent that it should have reached. Args: `now` is in seconds since the epoch."""
+    return [name for name, server in observed.servers.items() if server and has_started(server.status, now=now)]
+
+
+def next_connection_after(observed: ObservedAgent, *, now: int) -> int | None:
+    """Return after how many seconds a server that the agent does not reach counts as unreachable; None without one."""
+    reports = observed.report.servers if observed.report else {}
+    lost = [
+        server for name, server in observed.servers.items() if server and name in reports and reports[name].unreachable
+    ]
+    return min((wait for server in lost if (wait := connects_in(server.status, now=now))), default=None)
 
 
 def _is_running(observed: ObservedAgent) -> bool:

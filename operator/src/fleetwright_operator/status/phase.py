@@ -1,9 +1,10 @@
-"""One word for the state of an agent, for lists. It is derived from the conditions alone. Pure."""
+"""One word for the state of an agent, and one for its reason, for lists. Pure."""
 
 from collections.abc import Sequence
 
 from fleetwright_operator.status.conditions import (
     ASLEEP,
+    BUDGET_EXCEEDED,
     DEGRADED,
     EVENT_LOOP_STALLED,
     PROGRESS,
@@ -15,8 +16,8 @@ from fleetwright_operator.status.conditions import (
 _STOPPED = frozenset({"Suspended", "Suspending"})
 
 
-def phase_of(conditions: Sequence[Condition], *, is_serving: bool) -> str:
-    """Return Pending, Running, Degraded, Blocked, Asleep, Suspended or Failed.
+def phase_of(conditions: Sequence[Condition], *, is_serving: bool) -> tuple[str, str]:
+    """Return Pending, Running, Degraded, Blocked, Asleep, Suspended or Failed, and the reason of the phase.
 
     Args:
         conditions: The conditions of the agent.
@@ -24,16 +25,23 @@ def phase_of(conditions: Sequence[Condition], *, is_serving: bool) -> str:
     """
     ready = next(condition for condition in conditions if condition.type == READY)
     if ready.status is True:
-        if ready.reason == ASLEEP:
-            return "Asleep"
-        return "Degraded" if any(_degrades(condition) for condition in conditions) else "Running"
+        return _phase_of_ready(ready, conditions)
     if ready.reason in _STOPPED:
-        return "Suspended"
+        return "Suspended", ready.reason
     if ready.reason == EVENT_LOOP_STALLED:
-        return "Degraded"
+        return "Degraded", ready.reason
     if ready.reason in PROGRESS:
-        return "Pending"
-    return "Blocked" if is_serving else "Failed"
+        return "Pending", ready.reason
+    return ("Blocked" if is_serving else "Failed"), ready.reason
+
+
+def _phase_of_ready(ready: Condition, conditions: Sequence[Condition]) -> tuple[str, str]:
+    if ready.reason == ASLEEP:
+        return "Asleep", ready.reason
+    if missing := next((condition for condition in conditions if _degrades(condition)), None):
+        return "Degraded", missing.reason
+    is_over_budget = any(condition.type == BUDGET_EXCEEDED for condition in conditions)
+    return "Running", BUDGET_EXCEEDED if is_over_budget else ready.reason
 
 
 def _degrades(condition: Condition) -> bool:

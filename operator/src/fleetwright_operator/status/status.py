@@ -93,10 +93,9 @@ def custom_status(
     heard = _kept(previous) if outcome.not_reported else _heard(outcome)
     abnormal = [*_workspace(outcome), *_conflict(outcome), *_unsaid(outcome), *heard]
     kept = {key: value for key, value in previous.items() if key not in {"conditions", "observedGeneration"}}
-    phase = (
-        {"phase": phase_of([*stages, ready(stages), *abnormal], is_serving=bool(outcome.serving))} if has_phase else {}
-    )
-    facts = {key: value for key, value in {**kept, **outcome.facts, **phase}.items() if value is not None}
+    phase, reason = phase_of([*stages, ready(stages), *abnormal], is_serving=bool(outcome.serving))
+    summary = {"phase": phase, "reason": reason} if has_phase else {}
+    facts = {key: value for key, value in {**kept, **outcome.facts, **summary}.items() if value is not None}
     conditions = condition_list(
         [*stages, ready(stages), *abnormal],
         previous=previous.get("conditions", ()),
