@@ -80,6 +80,19 @@ def test_ready_follows_the_current_revision_not_the_old_pod(space, kubelet, oper
     assert set(told) == {False, True}
 
 
+def test_paused_rollout_is_named_until_it_is_resumed(space, kubelet, operator):
+    space.agent("poet")
+    kubelet.run("poet")
+    space.wait("Agent", "poet", "Ready", "True")
+    space.admin.merge("Deployment", space.name, "poet", {"spec": {"paused": True}})
+    space.agent("poet", instructions="Write better.")
+    kubelet.prove("poet")
+    space.wait("Agent", "poet", "Ready", "False", says="kubectl rollout resume deployment/poet")
+    space.admin.merge("Deployment", space.name, "poet", {"spec": {"paused": None}})
+    kubelet.run("poet")
+    space.wait("Agent", "poet", "Ready", "True")
+
+
 def _ready(agent: dict) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in agent["status"]["conditions"])
 

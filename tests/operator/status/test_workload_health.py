@@ -93,6 +93,20 @@ STATES = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        pytest.param({"observedGeneration": 2, "replicas": 1}, "RolloutPaused", id="the change waits"),
+        pytest.param({**UP, "availableReplicas": 0}, "RollingOut", id="its pod has started"),
+        pytest.param(UP, "RolledOut", id="nothing waits"),
+    ],
+)
+def test_deployment_health_names_a_paused_rollout(status, reason):
+    found = deployment(status)
+    paused = replace(found, projection={**found.projection, "paused": True})
+    assert deployment_health(paused, (), revision="r2").reason == reason
+
+
 EVICTED = replace(
     container({"terminated": {"exitCode": 137}}),
     name="evicted",

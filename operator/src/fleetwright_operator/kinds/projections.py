@@ -25,6 +25,7 @@ def _deployment(body: Object) -> dict[str, Any]:
     return {
         "status": body.get("status", {}),
         "replicas": body["spec"].get("replicas", 1),
+        "paused": body["spec"].get("paused", False),
         "revision": template["metadata"].get("annotations", {}).get(names.REVISION_ANNOTATION, ""),
         "mounts": frozenset(volume["configMap"]["name"] for volume in volumes if "configMap" in volume),
         "volumes": frozenset(volume["name"] for volume in volumes),

@@ -49,6 +49,13 @@ def deployment_health(
     current = revision is None or deployment.projection["revision"] == revision
     if current and _rolled_out(deployment, status):
         return WorkloadHealth(True, "RolledOut", "")
+    if deployment.projection.get("paused") and not status.get("updatedReplicas"):
+        return WorkloadHealth(
+            False,
+            "RolloutPaused",
+            f"the rollout of Deployment {deployment.name!r} is paused, so the change waits. Continue it with kubectl"
+            f" rollout resume deployment/{deployment.name}",
+        )
     if not current or not _is_observed(deployment, status):
         return WorkloadHealth(False, "RollingOut", "the rollout of this revision has not begun")
     started = [pod for pod in pods if not pod.deleting]
