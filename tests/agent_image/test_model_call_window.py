@@ -27,6 +27,30 @@ def test_model_health_forgets_a_second_that_the_ring_reuses():
     assert health.report() == {"seconds": 60, "calls": 1, "errors": 0}
 
 
+def test_model_health_keeps_a_refusal_until_a_call_to_the_model_succeeds():
+    health = ModelCallWindow(lambda: 5.0)
+    for message in ("no such key", "wrong key"):
+        health.note_refusal("large", "model_unauthorized", message)
+    health.note_refusal("small", "model_unpaid", "no credit")
+    health.note_success("other")
+    large = {"model": "large", "reason": "model_unauthorized", "message": "wrong key"}
+    small = {"model": "small", "reason": "model_unpaid", "message": "no credit"}
+    assert health.report()["refused"] == [large, small]
+    health.note_success("large")
+    assert health.report()["refused"] == [small]
+
+
+@pytest.mark.parametrize(
+    ("reason", "wanted"),
+    [
+        *((word, True) for word in ("model_unauthorized", "model_unpaid", "model_forbidden", "model_not_found")),
+        *((word, False) for word in ("model_rate_limited", "model_error", "model_refused_request")),
+    ],
+)
+def test_failure_that_only_a_person_can_mend_is_a_refusal(reason, wanted):
+    assert ModelFailure(reason, "").is_refusal is wanted
+
+
 @pytest.mark.parametrize(
     ("failure", "wanted"),
     [

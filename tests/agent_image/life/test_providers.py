@@ -119,8 +119,12 @@ async def test_provider_key_rotation_applies_to_the_next_call(agent, claude, mou
     async with agent(model=model) as guest:
         refused = await guest.say("Hello")
         assert refused["status"]["message"]["metadata"]["reason"] == "model_unauthorized"
+        (shown,) = (await guest.status())["modelCalls"]["refused"]
+        assert (shown["model"], shown["reason"]) == (model["name"], "model_unauthorized")
+        assert shown["message"], "the operator shows the words of the provider"
         mounted.layout.secret("secrets/anthropic/api-key").write_text("right")
         assert "Hello" in read_completed_answer(await guest.say("Hello"))
+        assert "refused" not in (await guest.status())["modelCalls"]
 
 
 async def test_conversation_continues_across_providers(agent, claude, model_port, house):

@@ -442,6 +442,38 @@ async def test_damaged_counts_of_model_calls_degrade_nothing(poet, api, told):
     assert "Degraded" not in poet.conditions("Agent", "poet")
 
 
+REFUSED = {"model": "gpt-x", "reason": "model_unauthorized", "message": "Incorrect key.\n\x1b[31mLook"}
+
+
+@pytest.mark.parametrize(
+    ("refusal", "reason", "says"),
+    [
+        pytest.param(
+            REFUSED,
+            "KeyRefused",
+            "the provider of model 'gpt-x' refuses the key (401): Incorrect key. [31mLook. Check the Secret of its"
+            " apiKeySecretRef",
+            id="a key, and words with control characters",
+        ),
+        pytest.param(
+            {**REFUSED, "reason": "model_not_found", "message": None},
+            "ModelUnknown",
+            "the provider of model 'gpt-x' does not know the model or the path (404). Check its name and its baseURL",
+            id="an unknown model, and no words",
+        ),
+        pytest.param({**REFUSED, "reason": "model_odd"}, None, None, id="a reason of another version"),
+        pytest.param({**REFUSED, "model": "two words"}, None, None, id="a name that no model has"),
+        pytest.param("all", None, None, id="a text"),
+    ],
+)
+async def test_refused_model_is_a_condition_until_a_call_succeeds(poet, api, refusal, reason, says):
+    await say(poet, report(api) | calls(1, 0, refused=[refusal]))
+    found = poet.conditions("Agent", "poet").get("ModelRefused")
+    assert found == (None if reason is None else ("True", reason, says))
+    await say(poet, report(api) | calls(2, 0))
+    assert "ModelRefused" not in poet.conditions("Agent", "poet")
+
+
 QUIET = {"runningTasks": 0, "waitingTasks": 0, "openStreams": 0, "undeliveredPushes": 0}
 
 

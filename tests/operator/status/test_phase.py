@@ -22,6 +22,7 @@ def unready(reason: str) -> Condition:
         ([READY], False, ("Running", "Ready")),
         ([READY, BUDGET], False, ("Running", "BudgetExceeded")),
         ([READY, SERVERS, BUDGET], False, ("Degraded", "McpServerUnreachable")),
+        ([READY, Condition("ModelRefused", True, "KeyRefused")], False, ("Degraded", "KeyRefused")),
         ([READY, NO_WORKSPACE], False, ("Degraded", "ImagePull")),
         ([READY, CLONING], False, ("Running", "Ready")),
         ([Condition("Ready", True, "Asleep"), SERVERS], False, ("Asleep", "Asleep")),

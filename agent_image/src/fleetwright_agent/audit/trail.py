@@ -73,7 +73,8 @@ class AuditTrail:
         enabled: False if auditing is off. Existing lines can be read and erased in any case.
         """
         self._path = folder / FILE
-        self._redact = redact
+        self.redact = redact
+        """Replaces the secrets of the agent in texts and JSON values."""
         self._enabled = enabled
         self._now_ns = now_ns
         self._on_failure = on_failure
@@ -224,7 +225,7 @@ class AuditTrail:
 
     def _added(self, event: str, about: Mapping[str, Any]) -> TrailHead:
         head = self._newest()
-        told = with_digest(shortened(self._redact(about)))
+        told = with_digest(shortened(self.redact(about)))
         # `_FRAME` is an upper bound for the rest of the line.
         self._make_room(len(encode(told)) + len(event) + _FRAME)
         if self._headless or (head.lines and not self._path.exists()):

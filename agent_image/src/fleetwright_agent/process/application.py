@@ -267,7 +267,7 @@ class Application:
             "currentTask": self._runs.current_task,
             "activity": self._activity(),
             **({"damagedTasks": damaged} if damaged else {}),
-            "modelCalls": self._parts.metrics.model_health.report(),
+            "modelCalls": self._parts.audit_trail.redact(self._parts.metrics.model_health.report()),
             "spentUsd": self._parts.metrics.spent_usd(),
             "outcomes": self._dependencies.outcomes.report,
             "lastCompaction": self._dependencies.last_compaction.seen,

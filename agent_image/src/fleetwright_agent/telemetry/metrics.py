@@ -260,6 +260,8 @@ class Metrics:
         """Count a model call by its outcome. Args: `is_outage` is True if the provider failed."""
         self.llm_calls.labels(model, outcome).inc()
         self.model_health.note(error=outcome if is_outage else "")
+        if outcome == "ok":
+            self.model_health.note_success(model)
 
     def raise_to(self, counts: Counts) -> None:
         """Raise counters to these values. Larger values stay. Counters that no longer exist are left out."""

@@ -1,5 +1,5 @@
-"""Counts the model calls of the last minute, for the status page. From these counts, the operator decides whether an
-agent is degraded.
+"""Counts the model calls of the last minute, and keeps the last refusal of each model, for the status page. From these,
+the operator decides whether an agent is degraded.
 
 Only failures of the provider count as errors: errors with a status of 500 or more, timeouts, and failed connections. A
 refused request or an exhausted rate limit does not count. Another thread serves the status page. It only reads.
@@ -26,6 +26,16 @@ class ModelCallWindow:
         self._seconds = [_Second()] * WINDOW_SECONDS
         """One entry for each second of the window. Entries are replaced as a whole."""
         self._last_error = ""
+        self._refusals: dict[str, dict[str, str]] = {}
+        """By model. The mapping is replaced as a whole."""
+
+    def note_refusal(self, model: str, reason: str, message: str) -> None:
+        """Keep why the provider refuses all calls to a model, until a call succeeds."""
+        self._refusals = {**self._refusals, model: {"model": model, "reason": reason, "message": message}}
+
+    def note_success(self, model: str) -> None:
+        if model in self._refusals:
+            self._refusals = {name: refusal for name, refusal in self._refusals.items() if name != model}
 
     def note(self, *, error: str = "") -> None:
         """Count a call. Args: `error` is the reason if the provider failed, else empty."""
@@ -37,9 +47,14 @@ class ModelCallWindow:
         self._last_error = error or self._last_error
 
     def report(self) -> dict[str, Any]:
-        """Return the counts of the last minute, and the reason of the last error if there was one in it."""
+        """Return the counts of the last minute, the reason of the last error if there was one in it, and refusals."""
         since = int(self._monotonic()) - WINDOW_SECONDS
         current = [each for each in self._seconds if each.second > since]
         errors = sum(each.errors for each in current)
         counts = {"seconds": WINDOW_SECONDS, "calls": sum(each.calls for each in current), "errors": errors}
-        return {**counts, **({"lastError": self._last_error} if errors else {})}
+        refused = list(self._refusals.values())
+        return {
+            **counts,
+            **({"lastError": self._last_error} if errors else {}),
+            **({"refused": refused} if refused else {}),
+        }

@@ -57,7 +57,14 @@ from fleetwright_operator.status.activity_status import activity_status
 from fleetwright_operator.status.agent_reports import AgentReports
 from fleetwright_operator.status.audit_record import lost_lines
 from fleetwright_operator.status.budget_status import budget_status, next_reset_after
-from fleetwright_operator.status.runtime_report import degraded, drift, model_fails, over_budget, tools_of
+from fleetwright_operator.status.runtime_report import (
+    degraded,
+    drift,
+    model_fails,
+    over_budget,
+    refused_model,
+    tools_of,
+)
 from fleetwright_operator.status.status import StageOutcomes, custom_status
 from fleetwright_operator.status.workload_health import has_ended
 from fleetwright_operator.status.write_loop import write_loop
@@ -260,6 +267,7 @@ class AgentReconciler:
                 plugins=plugin_names(observed),
                 model_fails=model_fails(status, observed.report),
             ),
+            refused=refused_model(observed.report),
             drift=self._drift(observed, children),
             unpriced=unpriced(observed.agent.spec, self.settings.catalog),
             assumed=assumed(observed.agent.spec, self.settings.catalog),

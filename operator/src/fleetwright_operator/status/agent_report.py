@@ -56,6 +56,17 @@ class AuditReport:
     resumed_hash: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedModel:
+    """A model whose provider refuses all calls."""
+
+    model: str
+    reason: str
+    """The agent's word, such as `model_unauthorized`."""
+    message: str
+    """The text of the provider; empty if it gave none."""
+
+
 class ModelHealth(StrEnum):
     """The share of failed model calls in the last minute. Between the two limits, the last state is kept."""
 
@@ -78,6 +89,7 @@ class AgentReport:
     model: ModelHealth = ModelHealth.HEALTHY
     model_error: str = field(default="", compare=False)
     """The reason of the last failure in the last minute."""
+    refused_models: tuple[RefusedModel, ...] = ()
     is_stalled: bool = False
     """True if the event loop of the agent was blocked when the report was made. The agent then answers no request."""
     memory_holder: str = ""

@@ -38,6 +38,9 @@ AUDIT_TRAIL_CUT = "AuditTrailCut"
 """Abnormal-true, present only when true: a process resumed the audit trail without lines that the status had recorded.
 """
 
+MODEL_REFUSED = "ModelRefused"
+"""Abnormal-true, present only when true: the provider refuses all calls to a model."""
+
 MODEL_UNPRICED = "ModelUnpriced"
 """Abnormal-true, present only when true: a model has no known price, so its calls are counted as free."""
 
@@ -70,6 +73,7 @@ ABNORMAL = {
     DEGRADED,
     CARD_DRIFT,
     BUDGET_EXCEEDED,
+    MODEL_REFUSED,
     MODEL_UNPRICED,
     MODEL_ASSUMED,
     STORAGE_DIFFERS,

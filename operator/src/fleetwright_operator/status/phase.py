@@ -7,6 +7,7 @@ from fleetwright_operator.status.conditions import (
     BUDGET_EXCEEDED,
     DEGRADED,
     EVENT_LOOP_STALLED,
+    MODEL_REFUSED,
     PROGRESS,
     READY,
     WORKSPACE_READY,
@@ -48,4 +49,4 @@ def _degrades(condition: Condition) -> bool:
     """Return whether an agent that is ready works without something that its spec names."""
     if condition.type == WORKSPACE_READY:
         return condition.status is False and condition.reason not in PROGRESS
-    return condition.type == DEGRADED
+    return condition.type in {DEGRADED, MODEL_REFUSED}

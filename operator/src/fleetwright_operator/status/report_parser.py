@@ -16,11 +16,13 @@ from fleetwright_operator.status.agent_report import (
     BudgetReport,
     ModelHealth,
     OutcomeReport,
+    RefusedModel,
     ServerReport,
 )
 
 _MESSAGE_LIMIT = 300
 _SERVERS_LIMIT = 64
+_MODELS_LIMIT = 16
 _MISSING_LIMIT = 20
 _PLUGINS_LIMIT = 16
 _OUTCOMES_LIMIT = 32
@@ -42,6 +44,7 @@ _HOLDER = re.compile(r"[A-Za-z0-9][-.A-Za-z0-9 ]{0,252}")
 """The host name of a pod, or words for another process."""
 _PERIODS = ("Hour", "Day", "Month")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_MODEL = re.compile(r"[!-~]{1,128}")
 _SKILL = re.compile(r"[!-~]{1,64}")
 _TOOL = re.compile(r"[!-~]{1,128}")
 
@@ -60,6 +63,7 @@ def parse_report(document: Any, *, pod: str = "", read_at: int = 0) -> AgentRepo
         activity=parse_activity(document.get("activity"), read_at=read_at),
         model=_model_health(document.get("modelCalls")),
         model_error=_model_error(document.get("modelCalls")),
+        refused_models=_refused_models(document.get("modelCalls")),
         is_stalled=_is_stalled(document.get("eventLoop")),
         memory_holder=_memory_holder(document.get("waitsForMemory")),
         running_tasks=_count(document.get("runningTasks")),
@@ -82,6 +86,25 @@ def _model_health(told: Any) -> ModelHealth:
 
 def _model_error(told: Any) -> str:
     return _matching(_REASON, told.get("lastError")) if isinstance(told, Mapping) else ""
+
+
+def _refused_models(told: Any) -> tuple[RefusedModel, ...]:
+    listed = told.get("refused") if isinstance(told, Mapping) else None
+    if not isinstance(listed, list):
+        return ()
+    return tuple(
+        RefusedModel(
+            model=each["model"],
+            reason=_matching(_REASON, each.get("reason")),
+            message=_printable(each.get("message"))[:_MESSAGE_LIMIT],
+        )
+        for each in listed[:_MODELS_LIMIT]
+        if isinstance(each, Mapping) and _matching(_MODEL, each.get("model"))
+    )
+
+
+def _printable(text: Any) -> str:
+    return " ".join("".join(each if each.isprintable() else " " for each in str(text or "")).split())
 
 
 def _is_stalled(told: Any) -> bool:

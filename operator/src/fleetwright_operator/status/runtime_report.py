@@ -5,6 +5,7 @@ values.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from fleetwright_api.spec.limits import BudgetSpec
@@ -123,6 +124,29 @@ def model_fails(previous: Mapping[str, Any], report: AgentReport | None) -> bool
 def _failing_model(report: AgentReport | None) -> str:
     error = f" ({report.model_error})" if report is not None and report.model_error else ""
     return f"most calls to the model failed in the last minute{error}; check the provider and spec.model"
+
+
+_REFUSALS: Final = {
+    "model_unauthorized": Violation("KeyRefused", "refuses the key (401){}. Check the Secret of its apiKeySecretRef"),
+    "model_unpaid": Violation("AccountUnpaid", "has no credit for the account (402){}. Pay it, or use another one"),
+    "model_forbidden": Violation("AccessForbidden", "forbids the access (403){}. Allow the model for the key"),
+    "model_not_found": Violation(
+        "ModelUnknown", "does not know the model or the path (404){}. Check its name and its baseURL"
+    ),
+}
+"""By the word of the agent. The message has a place for the words of the provider."""
+
+
+def refused_model(report: AgentReport | None) -> Violation | None:
+    """Return a violation that lists the models whose provider refuses all calls, with its words and a remedy."""
+    found = [each for each in report.refused_models if each.reason in _REFUSALS] if report else []
+    if not found:
+        return None
+    texts = []
+    for each in found:
+        words = f": {each.message.rstrip('.')}" if each.message else ""
+        texts.append(f"the provider of model {each.model!r} {_REFUSALS[each.reason].message.format(words)}")
+    return replace(_REFUSALS[found[0].reason], message="; ".join(texts))
 
 
 def drift(report: AgentReport | None, *, wanted: str, revision: str, serves_another: bool) -> Violation | None:

@@ -19,6 +19,7 @@ from fleetwright_operator.status.conditions import (
     DEGRADED,
     FLEET_INCOMPLETE,
     MODEL_ASSUMED,
+    MODEL_REFUSED,
     MODEL_UNPRICED,
     PROGRAMMED,
     RESOLVED,
@@ -46,6 +47,8 @@ class StageOutcomes:
     """A summary of the written children; empty if writing was not attempted or was stopped."""
     health: WorkloadHealth | None = None
     degraded: Violation | None = None
+    refused: Violation | None = None
+    """Why the provider refuses all calls to a model."""
     drift: Violation | None = None
     workspace: WorkloadHealth | None = None
     """The state of the agent's workspace; None if it has none, or if it was not written."""
@@ -155,12 +158,17 @@ def _unsaid(outcome: StageOutcomes) -> list[Condition]:
 
 def _heard(outcome: StageOutcomes) -> list[Condition]:
     """Return the abnormal conditions from the agent's report. Each is present only while it is true."""
-    found = {DEGRADED: outcome.degraded, CARD_DRIFT: outcome.drift, BUDGET_EXCEEDED: outcome.over_budget}
+    found = {
+        DEGRADED: outcome.degraded,
+        MODEL_REFUSED: outcome.refused,
+        CARD_DRIFT: outcome.drift,
+        BUDGET_EXCEEDED: outcome.over_budget,
+    }
     return [Condition(kind, True, each.reason, each.message) for kind, each in found.items() if each is not None]
 
 
 def _kept(previous: Mapping[str, Any]) -> list[Condition]:
-    heard = {DEGRADED, CARD_DRIFT, BUDGET_EXCEEDED}
+    heard = {DEGRADED, MODEL_REFUSED, CARD_DRIFT, BUDGET_EXCEEDED}
     said = [condition for condition in previous.get("conditions", ()) if condition["type"] in heard]
     return [Condition(old["type"], True, old["reason"], old["message"]) for old in said]
 
