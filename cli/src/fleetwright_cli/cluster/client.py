@@ -11,7 +11,9 @@ from typing import Any, Final, Self
 import click
 from kubernetes.client import (
     ApiClient,
+    AppsV1Api,
     AuthenticationV1Api,
+    CoordinationV1Api,
     CoreV1Api,
     CustomObjectsApi,
     V1DeleteOptions,
@@ -37,6 +39,7 @@ _PAGE: Final = 500
 _GONE: Final = 410
 _NOT_FOUND: Final = 404
 _WATCH_SECONDS: Final = 300
+_OPERATORS: Final = "app.kubernetes.io/name=fleetwright-operator"
 _PLURALS: Final = {
     names.AGENT: "agents",
     names.APPROVAL: "approvals",
@@ -104,6 +107,32 @@ class ClusterClient:
             self._core.patch_namespaced_secret(
                 name, self.namespace, patch, field_manager=FIELD_MANAGER, _content_type=_MERGE
             )
+
+    def list_operators(self) -> list[dict[str, Any]]:
+        """Return the Deployments of operators in all namespaces.
+
+        Raises:
+            click.ClickException: They may not be read.
+        """
+        with _explained("Deployment objects", "all"):
+            found = AppsV1Api(self._client).list_deployment_for_all_namespaces(
+                label_selector=_OPERATORS, _request_timeout=_SECONDS
+            )
+            items: list[dict[str, Any]] = self._mapping(found)["items"]
+            return items
+
+    def find_lease(self, namespace: str, name: str) -> dict[str, Any] | None:
+        """Return a Lease, or None. Raises: click.ClickException if it may not be read."""
+        with _explained(f"Lease {name}", namespace):
+            try:
+                found = CoordinationV1Api(self._client).read_namespaced_lease(
+                    name, namespace, _request_timeout=_SECONDS
+                )
+                return self._mapping(found)
+            except ApiException as error:
+                if error.status == _NOT_FOUND:
+                    return None
+                raise
 
     def username(self) -> str:
         """Return the name by which the API server knows the user of the kubeconfig."""

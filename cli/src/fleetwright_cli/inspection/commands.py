@@ -1,4 +1,4 @@
-"""The commands `agents`, `why`, `tasks` and `token`. This module only defines the options."""
+"""The commands `agents`, `why`, `status`, `tasks` and `token`. This module only defines the options."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @OUTPUT
 @on_cluster
 def agents_command(cluster: "ClusterClient", everywhere: bool, output: str) -> None:
-    """List the agents: phase, model, running tasks and cost."""
+    """List the agents: phase and its reason, model and cost."""
     from fleetwright_cli.inspection.agents import agent_rows
 
     found = cluster.list(names.AGENT, everywhere=everywhere)
@@ -37,11 +37,46 @@ def agents_command(cluster: "ClusterClient", everywhere: bool, output: str) -> N
 @OUTPUT
 @on_cluster
 def why_command(cluster: "ClusterClient", agent: str, output: str) -> None:
-    """Explain what AGENT may reach, who may reach it, and which tools it has, each with the reason."""
-    from fleetwright_cli.inspection import reasons
+    """Explain what AGENT may reach, who may reach it, and which tools it has, each with the reason.
 
-    found = reasons.sections(cluster.get(names.AGENT, agent))
+    The exit code is 1 if no operator works on the agent, or if none has seen its newest spec.
+    """
+    from fleetwright_cli.inspection import reasons
+    from fleetwright_cli.inspection.installations import describe_missing_operator
+
+    body = cluster.get(names.AGENT, agent)
+    missing = describe_missing_operator(cluster, body, now=datetime.now(UTC))
+    found = reasons.sections(body, missing_operator=missing)
     print_result(output, lambda: reasons.text(found), reasons.document(found))
+    if missing:
+        raise SystemExit(1)
+
+
+@click.command("status")
+@OUTPUT
+@on_cluster
+def status_command(cluster: "ClusterClient", output: str) -> None:
+    """List the installations of Fleetwright: versions, leaders, namespaces and problems.
+
+    The exit code is 1 if there is a problem. The command needs the rights to list Deployments and to read Leases.
+    """
+    from fleetwright_cli.inspection.installations import (
+        installation_documents,
+        installation_rows,
+        list_problems,
+        read_installations,
+    )
+
+    now = datetime.now(UTC)
+    found = read_installations(cluster, now=now)
+    problems = list_problems(found)
+
+    def text() -> str:
+        return "\n".join([render(installation_rows(found, now=now)), *(f"\n{each}" for each in problems)])
+
+    print_result(output, text, {"installations": installation_documents(found), "problems": problems})
+    if problems:
+        raise SystemExit(1)
 
 
 @click.command("tasks")

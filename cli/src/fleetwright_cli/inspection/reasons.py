@@ -24,12 +24,16 @@ class Section:
     """The sentence for an empty section."""
 
 
-def sections(agent: Object) -> list[Section]:
-    """Return everything that the agent's spec and status say about its permissions."""
+def sections(agent: Object, *, missing_operator: str = "") -> list[Section]:
+    """Return everything that the agent's spec and status say about its permissions.
+
+    Args: `missing_operator` says why no operator works on the agent; empty if one does.
+    """
     status = agent.get("status") or {}
     workspace = status.get("workspace") or {}
+    unserved = [("Operator", missing_operator)] if missing_operator else []
     found = [
-        Section("problems", "Problems", list(_problems(status)), "none: all conditions are healthy"),
+        Section("problems", "Problems", [*unserved, *_problems(status)], "none: all conditions are healthy"),
         Section(
             "ingress", "Clients that may connect", list(_directed(status, "ingress", "from")), "nothing is known yet"
         ),

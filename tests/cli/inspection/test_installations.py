@@ -1,0 +1,140 @@
+"""The command `status`, and what `why` says if no operator works on an agent."""
+
+from datetime import UTC, datetime
+
+import click
+import pytest
+
+from fleetwright_cli.cluster.tables import render
+from fleetwright_cli.inspection.installations import (
+    describe_missing_operator,
+    describe_stop,
+    installation_rows,
+    list_problems,
+    read_installations,
+)
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+FRESH = {
+    "spec": {
+        "holderIdentity": "fleetwright-operator-1",
+        "renewTime": "2026-03-01T11:59:55.123456Z",
+        "leaseDurationSeconds": 15,
+    }
+}
+STALE = {"spec": {**FRESH["spec"], "renewTime": "2026-03-01T09:00:00.000000Z"}}
+RELEASED = {"spec": {**STALE["spec"], "holderIdentity": ""}}
+
+
+def operator(namespace, *, namespaces="", lease="", ready=1):
+    values = {"FLEETWRIGHT_NAMESPACES": namespaces, **({"FLEETWRIGHT_LEASE_NAME": lease} if lease else {})}
+    environment = [{"name": name, "value": value} for name, value in values.items()]
+    labels = {"app.kubernetes.io/version": "0.2.0"}
+    return {
+        "metadata": {"namespace": namespace, "name": "fleetwright-operator", "labels": labels},
+        "spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": "operator", "env": environment}]}}},
+        "status": {"readyReplicas": ready},
+    }
+
+
+def agent(*, generation=3, observed=3, installation="system/fleetwright-operator"):
+    known = {"observedGeneration": observed} if observed else {}
+    status = {**known, **({"installation": installation} if installation else {})}
+    return {"metadata": {"name": "poet", "generation": generation}, "status": status}
+
+
+class Cluster:
+    def __init__(self, *, operators=(), agents=(), leases=None):
+        self._operators = list(operators)
+        self._agents = list(agents)
+        self._leases = leases or {}
+
+    def list_operators(self):
+        return self._operators
+
+    def list(self, kind, *, everywhere):
+        return self._agents if kind == "Agent" else []
+
+    def find_lease(self, namespace, name):
+        found = self._leases.get(f"{namespace}/{name}")
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def test_status_lists_installations_with_leader_and_namespaces():
+    cluster = Cluster(
+        operators=[operator("system"), operator("team", namespaces="shop,desk", lease="own")],
+        agents=[agent(), agent(installation="")],
+        leases={"system/fleetwright-operator": FRESH, "team/own": FRESH},
+    )
+    found = read_installations(cluster, now=NOW)
+    assert render(installation_rows(found, now=NOW)).splitlines() == [
+        "INSTALLATION                  VERSION   PODS   LEADER                   RENEWED   NAMESPACES   OBJECTS",
+        "system/fleetwright-operator   0.2.0     1/1    fleetwright-operator-1   5s        all          1",
+        "team/own                      0.2.0     1/1    fleetwright-operator-1   5s        desk,shop    0",
+    ]
+    (problem,) = list_problems(found)
+    assert problem.startswith("system/fleetwright-operator and team/own both serve desk, shop.")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shared"),
+    [
+        pytest.param("", "", "all namespaces", id="both serve all"),
+        pytest.param("shop", "shop,desk", "shop", id="one in common"),
+        pytest.param("shop", "desk", "", id="none in common"),
+    ],
+)
+def test_status_names_the_namespaces_that_two_installations_serve(one, other, shared):
+    leases = {"a/fleetwright-operator": FRESH, "b/fleetwright-operator": FRESH}
+    cluster = Cluster(operators=[operator("a", namespaces=one), operator("b", namespaces=other)], leases=leases)
+    problems = list_problems(read_installations(cluster, now=NOW))
+    assert [f"both serve {shared}." in each for each in problems] == ([True] if shared else [])
+
+
+def test_status_names_an_installation_that_was_removed():
+    cluster = Cluster(agents=[agent(), agent()], leases={"system/fleetwright-operator": STALE})
+    (found,) = read_installations(cluster, now=NOW)
+    assert (found.objects, found.version, found.renewed) == (2, "", "2026-03-01T09:00:00Z")
+    assert list_problems([found]) == ["system/fleetwright-operator is not installed any more"]
+
+
+def test_status_of_a_cluster_without_fleetwright_is_a_problem():
+    assert list_problems(read_installations(Cluster(), now=NOW)) == ["no installation was found: install the chart"]
+
+
+@pytest.mark.parametrize(
+    ("lease", "says"),
+    [
+        pytest.param(FRESH, "", id="it is renewed"),
+        pytest.param(STALE, "has not renewed its Lease for 3h", id="it is not renewed"),
+        pytest.param(RELEASED, "has no leader since 3h", id="it was released"),
+        pytest.param(None, "has no leader yet", id="it does not exist"),
+        pytest.param({"spec": {}}, "has no leader yet", id="it is empty"),
+    ],
+)
+def test_describe_stop_reads_the_lease(lease, says):
+    assert describe_stop(lease, now=NOW) == says
+
+
+@pytest.mark.parametrize(
+    ("body", "lease", "says"),
+    [
+        pytest.param(agent(), FRESH, "", id="a working operator"),
+        pytest.param(
+            agent(observed=None, installation=""), FRESH, "no operator has seen this agent.", id="nobody has seen it"
+        ),
+        pytest.param(agent(generation=4), FRESH, "has not seen generation 4 yet; it has seen 3", id="a newer spec"),
+        pytest.param(
+            agent(generation=4), STALE, "which manages the agent, has not renewed", id="an operator that ended"
+        ),
+        pytest.param(agent(), click.ClickException("forbidden"), "", id="a Lease that the user may not read"),
+        pytest.param(agent(installation=""), STALE, "", id="an operator of an earlier version"),
+    ],
+)
+def test_why_knows_whether_an_operator_works_on_the_agent(body, lease, says):
+    cluster = Cluster(leases={"system/fleetwright-operator": lease})
+    found = describe_missing_operator(cluster, body, now=NOW)
+    assert says in found
+    assert bool(says) is bool(found)
