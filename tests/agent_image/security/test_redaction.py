@@ -24,6 +24,9 @@ ENCRYPTED = (
     "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0123456789ABCDEF\n\nFq3Xabcdefgh\n"
     "-----END RSA PRIVATE KEY-----"
 )
+HEX = "0123456789abcdef" * 2
+PUTTY = "PuTTY-User-Key-File-3: ssh-rsa\nPublic-Lines: 1\nAAAAB3\nPrivate-Lines: 2\nAAAAgQ\nBBBB\nPrivate-MAC: 0123"
+PGP = "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nlQVYBG\n=ab12\n-----END PGP PRIVATE KEY BLOCK-----"
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----"
 
 
@@ -93,6 +96,19 @@ PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY
         pytest.param("mysql://root:pa/ss@h/db", "pa/ss", id="a password with a slash in an address"),
         pytest.param("mysql://root:pa/s@s@h/db", "pa/s", id="a password with a slash and an at"),
         pytest.param("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG", "wJalr", id="a secret key of AWS by its name"),
+        pytest.param(f"host dapi{HEX}-2", HEX, id="a token of Databricks"),
+        pytest.param(f"mail with key-{HEX}", HEX, id="a key of Mailgun"),
+        pytest.param(f"list {HEX}-us12", HEX, id="a key of Mailchimp"),
+        pytest.param("bot 123456789:AA" + "b" * 33, "AAbbb", id="a token of a bot of Telegram"),
+        pytest.param(f"base pat{'a1' * 7}.{HEX * 2}", HEX, id="a token of Airtable"),
+        pytest.param(f"plan {'a1' * 7}.atlasv1.{'b' * 64}", "bbbb", id="a token of HCP Terraform"),
+        pytest.param(f"call SK{HEX}", HEX, id="a key of Twilio"),
+        pytest.param("app abc8Q~" + "d" * 34, "ddd", id="a client secret of Microsoft Entra"),
+        pytest.param("box sl." + "e" * 60, "eee", id="a token of Dropbox"),
+        pytest.param(PUTTY, "AAAAgQ", id="a private key of PuTTY"),
+        pytest.param(PGP, "lQVYBG", id="a private key of OpenPGP"),
+        pytest.param("curl -u 'bob:s3 cret' https://host", "s3 cret", id="quoted credentials of curl"),
+        pytest.param("<Password>hunter2</Password>", "hunter2", id="a password in XML"),
     ],
 )
 def test_redactor_removes_secrets_by_pattern(text: str, secret: str) -> None:
@@ -114,6 +130,10 @@ _BEGINNINGS = [
         "https://ptb.discordapp.com/api/webhooks/",
     ),
     *("HTTPS://", "http://u:"),
+    *("glrt-", "glptt-", "glagent-", "xai-", "gsk_", "pplx-", "r8_", "tvly-", "pcsk_", "lsv2_pt_", "hvs.", "hvb."),
+    *("dckr_pat_", "doo_v1_", "rubygems_", "nfp_", "shpat_", "sq0csp-", "lin_api_", "ntn_", "figd_", "PMAK-", "ATATT3"),
+    *("glsa_", "sntrys_", "NRAK-", "dp.pt.", "pscale_tkn_", "sbp_", "fo1_", "HRKU-", "CCIPAT_", "bkua_", "ops_eyJ"),
+    *("curl -u bob:", "curl --user bob:", "curl --user=bob:", "<password>", "<Token>", "<apiKey>", "1//0"),
 ]
 
 
@@ -138,6 +158,10 @@ def test_redactor_removes_aws_key_ids(beginning: str) -> None:
         pytest.param("The monkey: a banana. Task sk-1 is done.", id="words that end like keys"),
         pytest.param("The compass: north. Bypass=on.", id="words that end in pass"),
         pytest.param({"compass": "north", "bypass": "on"}, id="keys that end in pass"),
+        pytest.param("sort -u names: all; the user --user bob", id="options that look like those of curl"),
+        pytest.param("<tokens>3</tokens> and <p>Password</p>", id="elements of other names"),
+        pytest.param("glc_short, hvs.x and r8_1", id="short words with the beginning of a token"),
+        pytest.param("commit 0123456789abcdef0123456789abcdef01234567", id="the id of a commit"),
         pytest.param("http://registry.example:5000/shop@2", id="an address with a port and an at in its path"),
         pytest.param("user: |\n  bob\n", id="a YAML block of another name"),
         pytest.param({"success": True, "owner": None, "ratio": 0.5}, id="what is no text"),
@@ -190,6 +214,29 @@ def test_redactor_removes_numbers_under_sensitive_keys() -> None:
 
 
 BEGINNINGS = (
+    *(
+        "hvs.",
+        "glrt-",
+        "dapi",
+        "key-",
+        "0" * 32 + "-us",
+        "12345678:AA",
+        "pat",
+        "1//0",
+        ".atlasv1.",
+        "SK",
+        "abc8Q~",
+        "sl.",
+    ),
+    *(
+        "Private-Lines:",
+        " -u a:",
+        " --user=a:",
+        " -u 'a:",
+        "<password>",
+        "<token>a",
+        "-----BEGIN PGP PRIVATE KEY BLOCK-----",
+    ),
     *("bearer aaaaaaaa", "basic ", "sk-", "rk_a", "AIza", "ghp_", "github_pat_", "glpat-", "npm_", "xoxb-", "AKIA"),
     *("https://hooks.slack.com/services/", "M", "M" * 24, "eyJ", "eyJaaaaaaaa", "eyJaaaaaaaa.b", "://a:", "https://a"),
     *("ya29.", "GOCSPX-", "hf_", "pypi-", "dop_v1_", "SG.", "SG." + "a" * 16, "xapp-", "sig=", "?sig=", "&signature="),

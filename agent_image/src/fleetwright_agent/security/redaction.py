@@ -12,6 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+from fleetwright_agent.security.token_shapes import SHAPES
+
 REDACTED: Final = "[REDACTED]"
 _DEEPEST: Final = 10
 _SHORTEST_SECRET: Final = 8
@@ -32,7 +34,7 @@ _KINDS: Final = (
     (("sk-", "sk_", "pk-", "pk_", "rk-", "rk_"), r"\b(?:sk|pk|rk)[-_][A-Za-z0-9][\w-]{14,}+"),
     (("aiza", "ya29.", "gocspx-"), r"\b(?:AIza[\w-]{30,}+|ya29\.[\w-]{20,}+|GOCSPX-[\w-]{20,}+)"),
     (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"\bgh[pousr]_[A-Za-z0-9]{20,}+"),
-    (("github_pat_", "glpat-"), r"\b(?:github_pat_\w{20,}+|glpat-[\w-]{16,}+)"),
+    (("github_pat_",), r"\bgithub_pat_\w{20,}+"),
     (("npm_", "pypi-"), r"\b(?:npm_[A-Za-z0-9]{30,}+|pypi-[\w-]{50,}+)"),
     (("hf_", "dop_v1_"), r"\b(?:hf_[A-Za-z0-9]{30,}+|dop_v1_[a-f0-9]{40,}+)"),
     (("whsec_",), r"\bwhsec_[A-Za-z0-9+/=_-]{16,}+"),
@@ -51,7 +53,10 @@ _KINDS: Final = (
     (
         ("-----begin",),
         # The headers of RFC 1421, such as `Proc-Type: 4,ENCRYPTED`, contain single dashes.
-        r"(?s:-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:(?!-----).)*+(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?)",
+        (
+            r"(?s:-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:(?!-----).)*+"
+            r"(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?)"
+        ),
     ),
     # Git servers and registries accept a token as the user name.
     (
@@ -63,7 +68,7 @@ _KINDS: Final = (
         ),
     ),
 )
-_SIGNS: Final = tuple((sign, kind) for signs, kind in _KINDS for sign in signs)
+_SIGNS: Final = tuple((sign, kind) for signs, kind in (*_KINDS, *SHAPES) for sign in signs)
 # A name is followed by an optional quote (escaped in nested JSON), a separator and a value. The value is a quoted text,
 # a list, a YAML block or a word. A quoted text without a closing quote extends to the end of the input.
 _IS: Final = r"(?P<is>\\{0,16}[\"']?\s{0,4}[:=]\s{0,4})"
