@@ -145,6 +145,66 @@ def test_cluster_role_rules_are_exactly_as_listed(render):
     assert not any("*" in rule[part] for rule in role["rules"] for part in ("verbs", "resources", "apiGroups"))
 
 
+@pytest.mark.parametrize(
+    ("release", "namespace"),
+    [
+        pytest.param("true", "123", id="names that YAML would read as other values"),
+        pytest.param("a" * 46, "0x1f", id="the longest release name"),
+    ],
+)
+def test_names_stay_texts(run, release, namespace):
+    values = ("--set", "gateway.enabled=true", "--set", "prometheus.podMonitors.enabled=true")
+    done = run(
+        *("template", release, str(CHART), "-n", namespace, "--kube-version", "1.36.0", *values),
+        *("--set-json", 'namespaces=["123","true"]'),
+    )
+    assert done.returncode == 0, done.stderr
+    for body in yaml.safe_load_all(done.stdout):
+        metadata = body["metadata"]
+        texts = [metadata["name"], metadata.get("namespace", ""), *metadata.get("labels", {}).values()]
+        texts += [subject["namespace"] for subject in body.get("subjects", ()) if "namespace" in subject]
+        assert all(isinstance(text, str) for text in texts), body
+        if body["kind"] == "Service":
+            assert len(metadata["name"]) <= 63
+
+
+@pytest.mark.parametrize("release", ["1st", "my.release", "a" * 47])
+def test_release_name_that_services_cannot_have_is_refused(run, release):
+    done = run("template", release, str(CHART), "--kube-version", "1.36.0", "--set", "namespaces={shop}")
+    assert done.returncode != 0
+    assert f'the release name "{release}" must begin with a letter' in done.stderr
+
+
+def test_chart_is_a_conditional_subchart(run, tmp_path):
+    parent = tmp_path / "platform"
+    parent.mkdir()
+    dependency = {
+        "name": "fleetwright",
+        "version": "*",
+        "repository": CHART.as_uri(),
+        "condition": "fleetwright.enabled",
+    }
+    chart = {"apiVersion": "v2", "name": "platform", "version": "1.0.0", "dependencies": [dependency]}
+    (parent / "Chart.yaml").write_text(yaml.safe_dump(chart))
+    done = run("dependency", "build", "--skip-refresh", str(parent))
+    assert done.returncode == 0, done.stderr
+    for enabled in ("true", "false"):
+        done = run(
+            *(
+                "template",
+                "platform",
+                str(parent),
+                "--kube-version",
+                "1.36.0",
+                "--set",
+                f"fleetwright.enabled={enabled}",
+            ),
+            *("--set", "fleetwright.namespaces={shop}", "--set", "global.region=eu"),
+        )
+        assert done.returncode == 0, done.stderr
+        assert ("kind: Deployment" in done.stdout) is (enabled == "true")
+
+
 def aggregated_rights(documents):
     """Return the verbs that the chart adds to the ClusterRoles of Kubernetes, by role and resource."""
     prefix = "rbac.authorization.k8s.io/aggregate-to-"
@@ -594,7 +654,7 @@ def test_values_schema_refuses_invalid_values_by_name(run, tmp_path, values, say
 def test_values_schema_describes_every_value():
     schema = json.loads((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
-    assert set(values) == set(schema["properties"]) - {"global"}
+    assert set(values) == set(schema["properties"]) - {"global", "enabled"}, "helm and a parent chart set these two"
 
 
 def test_catalog_schema_matches_the_model_keys_of_the_operator():

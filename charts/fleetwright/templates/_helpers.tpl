@@ -2,6 +2,13 @@
 {{ .Release.Name }}-operator
 {{- end }}
 
+{{/* Services and labels have names that are shorter and simpler than those that helm accepts for releases. */}}
+{{- define "fleetwright.checkName" -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]{0,44}[a-z0-9])?$" .Release.Name) -}}
+{{- fail (printf "the release name %q must begin with a letter, have at most 46 characters, and contain only lower-case letters, digits and '-'; choose another one" .Release.Name) -}}
+{{- end -}}
+{{- end }}
+
 {{/* The name of cluster-scoped objects. It includes the namespace, because releases in two namespaces may have the same name. */}}
 {{- define "fleetwright.clusterName" -}}
 {{ .Release.Namespace }}-{{ include "fleetwright.name" . }}
@@ -13,7 +20,7 @@
 
 {{- define "fleetwright.selector" -}}
 app.kubernetes.io/name: fleetwright-operator
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "fleetwright.labels" -}}
@@ -110,7 +117,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{/* A NetworkPolicy peer for pods in a namespace. */}}
 {{- define "fleetwright.peer" -}}
 namespaceSelector:
-  matchLabels: {kubernetes.io/metadata.name: {{ .namespace }}}
+  matchLabels: {kubernetes.io/metadata.name: {{ .namespace | quote }}}
 {{- with .podLabels }}
 podSelector:
   matchLabels: {{- toYaml . | nindent 4 }}

@@ -18,7 +18,7 @@ http://{{ include "fleetwright.gateway" . }}.{{ .Release.Namespace }}
 {{- define "fleetwright.gatewaySelector" -}}
 app.kubernetes.io/name: fleetwright
 app.kubernetes.io/component: gateway
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "fleetwright.gatewayLabels" -}}
