@@ -21,11 +21,12 @@ from kubernetes.client import (
     V1SelfSubjectReview,
 )
 from kubernetes.client.exceptions import ApiException
-from kubernetes.config import ConfigException, list_kube_config_contexts, new_client_from_config
+from kubernetes.config import ConfigException, list_kube_config_contexts
 from kubernetes.watch import Watch
 from urllib3.exceptions import HTTPError
 
 from fleetwright_api import names
+from fleetwright_cli.cluster.kubeconfig import connect_client
 from fleetwright_cli.cluster.refusals import refusal
 from fleetwright_cli.no_cluster import explained
 
@@ -67,10 +68,8 @@ class ClusterClient:
             click.ClickException: There is no kubeconfig, or it has no such context.
         """
         try:
-            client = new_client_from_config(  # type: ignore[no-untyped-call] # its package has no annotations here
-                context=context, persist_config=False
-            )
-            contexts, active = list_kube_config_contexts()  # type: ignore[no-untyped-call] # as above
+            client = connect_client(context)
+            contexts, active = list_kube_config_contexts()  # type: ignore[no-untyped-call] # its package has no annotations here
         except ConfigException as error:
             raise click.ClickException(explained(str(error))) from None
         chosen = next((each for each in contexts if each["name"] == context), active)

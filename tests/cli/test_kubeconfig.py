@@ -1,0 +1,122 @@
+"""Kubeconfigs that the plugin must use as kubectl does: impersonation, token files, proxies and several files."""
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+import yaml
+
+from fleetwright_api import names
+from fleetwright_cli.cluster.client import ClusterClient
+from fleetwright_cli.cluster.kubeconfig import impersonation_headers
+
+AS = {
+    "as": "alice@example.com",
+    "as-uid": "7",
+    "as-groups": ["shop", "system:authenticated"],
+    "as-user-extra": {"example.com/reason": ["a test"]},
+}
+
+
+class Server(ThreadingHTTPServer):
+    """Records the headers of requests, and answers each with an empty list."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.received: list[list[tuple[str, str]]] = []
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        self.server.received.append(self.headers.items())
+        answer = json.dumps({"kind": "AgentList", "items": [], "metadata": {"resourceVersion": "1"}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *args: object) -> None:
+        """Write nothing to standard error."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def write_kubeconfig(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that writes a kubeconfig for the server, with a user."""
+
+    def write(**user: Any) -> None:
+        cluster = {"server": f"http://127.0.0.1:{server.server_port}"}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "here",
+            "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me", "namespace": "shop"}}],
+            "clusters": [{"name": "here", "cluster": cluster}],
+            "users": [{"name": "me", "user": user}],
+        }
+        path = tmp_path / "kubeconfig"
+        path.write_text(yaml.safe_dump(body))
+        # The client reads the variable when it is imported.
+        monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(path))
+        monkeypatch.setattr("fleetwright_cli.cluster.kubeconfig.KUBE_CONFIG_DEFAULT_LOCATION", str(path))
+
+    return write
+
+
+def listed_headers(server: Server) -> list[tuple[str, str]]:
+    assert ClusterClient.connect(context=None, namespace=None).list(names.AGENT) == []
+    (headers,) = server.received
+    return headers
+
+
+@pytest.mark.process
+def test_client_impersonates_the_user_of_the_kubeconfig(server: Server, write_kubeconfig: Any) -> None:
+    write_kubeconfig(token="t", **AS)
+    headers = [each for each in listed_headers(server) if each[0].startswith("Impersonate-")]
+    assert headers == [
+        ("Impersonate-User", "alice@example.com"),
+        ("Impersonate-Uid", "7"),
+        ("Impersonate-Group", "shop"),
+        ("Impersonate-Group", "system:authenticated"),
+        ("Impersonate-Extra-example.com%2Freason", "a test"),
+    ]
+
+
+@pytest.mark.process
+def test_client_strips_the_newline_of_a_token_file(server: Server, write_kubeconfig: Any, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("abc\n")
+    write_kubeconfig(tokenFile=str(tmp_path / "token"))
+    assert dict(listed_headers(server))["authorization"] == "Bearer abc"
+
+
+@pytest.mark.process
+def test_client_reaches_this_machine_without_the_proxy(
+    server: Server, write_kubeconfig: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    write_kubeconfig(token="t")
+    assert listed_headers(server)
+
+
+@pytest.mark.parametrize("user", [{}, {"token": "t"}, {"as": ""}, {"as-groups": None, "as-user-extra": None}])
+def test_user_without_impersonation_has_no_headers(user: dict[str, Any]) -> None:
+    assert list(impersonation_headers(user)) == []
