@@ -72,7 +72,12 @@ async def _walk(plane: ControlPlane, folder: Path, arguments: argparse.Namespace
     async with Client(plane.server, plane.token, plane.ca) as client:
         await install_crds(client)
         installation = await install_release(client, "fleetwright-system")
-        environment = {"FLEETWRIGHT_LOG_LEVEL": "WARNING", "FLEETWRIGHT_STALLED_SECONDS": "5"}
+        # No kubelet ends the pods of probes here, so an object that waits for a free place would wait for ever.
+        environment = {
+            "FLEETWRIGHT_LOG_LEVEL": "WARNING",
+            "FLEETWRIGHT_STALLED_SECONDS": "5",
+            "FLEETWRIGHT_PROBES": "1000",
+        }
         process = OperatorProcess(
             folder / "operator", installation, server=plane.server, ca=plane.ca, environment=environment
         )

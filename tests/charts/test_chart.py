@@ -388,10 +388,11 @@ def test_chart_values_cover_exactly_the_operator_settings(render):
     # The pod itself fixes port and path. Only the tests of faults shorten the timeouts of the operator.
     patience = {f"FLEETWRIGHT_{name}_SECONDS" for name in ("REQUEST", "STALLED", "RETRY_CAP", "TOKEN_LEAD")}
     optional = {"monitoring": {"namespace": "m"}, "gateway": {"enabled": True}}
-    ours = environment(render(**optional, rollouts=3, drainSeconds=7, workers=2, resyncSeconds=60))
+    ours = environment(render(**optional, rollouts=3, probes=5, drainSeconds=7, workers=2, resyncSeconds=60))
     asked = Asked({**ours, "FLEETWRIGHT_CATALOG_FILE": ""})
     settings = settings_from(asked)
     assert (settings.rollouts, settings.drain_seconds, settings.workers, settings.resync_seconds) == (3, 7, 2, 60)
+    assert settings.probes == 5
     # The kubelet sets the last one in every pod.
     fixed = {"FLEETWRIGHT_OPS_PORT", "POD_IPS", "POD_NAME", "POD_NAMESPACE", "KUBERNETES_SERVICE_HOST"}
     assert asked.names - fixed - patience == set(ours) - {"FLEETWRIGHT_LOG_LEVEL"}

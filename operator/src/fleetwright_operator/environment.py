@@ -64,6 +64,7 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
         lease_namespace=environ.get("POD_NAMESPACE", base.lease_namespace),
         lease_name=environ.get("FLEETWRIGHT_LEASE_NAME", base.lease_name),
         rollouts=int(_number(environ, "FLEETWRIGHT_ROLLOUTS", base.rollouts)),
+        probes=int(_number(environ, "FLEETWRIGHT_PROBES", base.probes)),
         card_keys_name=environ.get("FLEETWRIGHT_CARD_KEYS_NAME", base.card_keys_name),
         card_rotation=_rotation(environ, "FLEETWRIGHT_CARD_KEY", base.card_rotation),
         key_set_url=environ.get("FLEETWRIGHT_KEY_SET_URL", base.key_set_url),

@@ -24,7 +24,8 @@ from fleetwright_operator.rollout.probe_result import (
     unreported,
 )
 from fleetwright_operator.rollout.probe_runner import ProbeRunner, delete_probes
-from fleetwright_operator.rollout.slot_limiter import MOST_PROBES, SlotLimiter, find_probed
+from fleetwright_operator.rollout.slot_limiter import SlotLimiter, find_probed
+from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.workload_health import WorkloadHealth
 
 
@@ -211,7 +212,7 @@ def cluster(api, settings) -> Cluster:
 @pytest.fixture
 def runner(cluster) -> ProbeRunner:
     limiter = SlotLimiter(
-        cluster.cache, holders=lambda: find_probed(cluster.cache), limit=MOST_PROBES, wake=lambda key: None
+        cluster.cache, holders=lambda: find_probed(cluster.cache), limit=Settings().probes, wake=lambda key: None
     )
     return ProbeRunner(cluster=cluster, limiter=limiter)
 
@@ -310,7 +311,7 @@ async def test_at_most_four_probes_run_at_the_same_time(world, api, objects):
     await world.settle()
     seen = set()
     while running := running_probes(api):
-        assert len(running) <= MOST_PROBES
+        assert len(running) <= Settings().probes
         seen.update(running)
         waiting = [f"tools-{n}" for n in range(10) if not api.probes(f"tools-{n}") and is_unprobed(api, f"tools-{n}")]
         for name in waiting:
@@ -322,12 +323,12 @@ async def test_at_most_four_probes_run_at_the_same_time(world, api, objects):
 
 
 async def test_probe_of_a_deleted_server_gives_its_slot_to_the_next(world, api, objects):
-    for number in range(MOST_PROBES + 1):
+    for number in range(Settings().probes + 1):
         body = objects.server(f"tools-{number}")
         api.put({**body, "spec": {"remote": {"url": f"https://tools-{number}.example.com/mcp"}}})
     await world.start()
     await world.settle()
-    first, last = "tools-0", f"tools-{MOST_PROBES}"
+    first, last = "tools-0", f"tools-{Settings().probes}"
     assert not api.probes(last)
     api.remove(names.MCP_SERVER, first)
     await world.until(lambda: api.probes(last))

@@ -67,7 +67,7 @@ from fleetwright_operator.rollout.preflight_backoff import PreflightBackoff
 from fleetwright_operator.rollout.preflight_runner import PreflightRunner
 from fleetwright_operator.rollout.probe_runner import ProbeRunner
 from fleetwright_operator.rollout.probe_schedule import ProbeSchedule
-from fleetwright_operator.rollout.slot_limiter import MOST_PROBES, SlotLimiter, find_probed, find_rollouts
+from fleetwright_operator.rollout.slot_limiter import SlotLimiter, find_probed, find_rollouts
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.agent_reports import AgentReports
 
@@ -218,7 +218,7 @@ def _reconciler(
     )
     probes = ProbeRunner(
         cluster=cluster,
-        limiter=SlotLimiter(cache, holders=lambda: find_probed(cache), limit=MOST_PROBES, wake=wake),
+        limiter=SlotLimiter(cache, holders=lambda: find_probed(cache), limit=settings.probes, wake=wake),
     )
     return Reconciler(
         cluster,

@@ -19,8 +19,6 @@ LONGEST_SECONDS = 15 * 60
 """The time for the preflight, the drain and the progress deadline of a Deployment together."""
 WAITING_SECONDS = 30
 """Seconds until a waiting object is queued again. Usually a free slot triggers its reconcile earlier."""
-MOST_PROBES = 4
-"""The number of probe pods of Skills and McpServers that run at the same time."""
 
 
 class SlotLimiter:
