@@ -1,5 +1,6 @@
 """`fleetwright dev` with a team: the real gateway, delegation at run time, and an agent that sleeps."""
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from uuid import uuid4
 import httpx
 import pytest
 import yaml
-from tests.support.cli.dev_run import DevRun, run_dev
+from tests.support.cli.dev_run import DevRun, run_dev, run_fleetwright
 from tests.support.machine import ceiling
 
 from fleetwright_cli.dev.gateway.local_cluster import LocalCluster
@@ -112,6 +113,17 @@ def test_local_gateway_lists_the_team_and_serves_its_api(team):
     assert _get(team, "/v1/agents/dev/lead/peers").json()["total"] == 1
     assert _get(team, "/docs").status_code == 200
     assert _get(team, "/agents/dev/writer/.well-known/agent-card.json").json()["name"] == "writer"
+
+
+def test_probe_of_an_agent_behind_the_gateway_passes(team, tmp_path):
+    """P8: every agent behind the gateway has a path, which its card repeats."""
+    url = f"{_gateway_url(team)}/agents/dev/lead"
+    done = run_fleetwright(
+        *("probe", url, "--token-file", str(team.state / TOKEN), "-o", "json"),
+        environment={**os.environ, "HOME": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {each["result"] for each in json.loads(done.stdout)} <= {"passed", "skipped"}
 
 
 @pytest.mark.parametrize(

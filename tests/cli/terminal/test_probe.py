@@ -8,7 +8,7 @@ import pytest
 from tests.cli.terminal.fleet import environment
 from tests.support.cli.dev_run import run_fleetwright
 
-from fleetwright_cli.conformance.checks import CHECKS, ProbeState
+from fleetwright_cli.conformance.checks import CHECKS, ProbeState, endpoint_of
 from fleetwright_cli.conformance.connection import ProbedServer
 
 CARD = {
@@ -61,6 +61,40 @@ async def failed_checks(**faults: Any) -> list[str]:
     async with httpx.AsyncClient(transport=transport) as http:
         state = ProbeState(ProbedServer(http, "https://agent.test", "secret"))
         return [check.name for check in CHECKS if await check.run(state)]
+
+
+@pytest.mark.parametrize(
+    ("base", "advertised", "endpoint"),
+    [
+        pytest.param(
+            "http://127.0.0.1:7870", "http://poet.shop/a2a", "http://127.0.0.1:7870/a2a", id="a forwarded port"
+        ),
+        pytest.param(
+            "https://gw.example/shop/poet",
+            "https://gw.example/shop/poet/a2a",
+            "https://gw.example/shop/poet/a2a",
+            id="a gateway with a path for each agent",
+        ),
+        pytest.param(
+            "http://127.0.0.1:8080/shop/poet",
+            "https://gw.example/shop/poet/a2a",
+            "http://127.0.0.1:8080/shop/poet/a2a",
+            id="such a gateway behind a forwarded port",
+        ),
+        pytest.param(
+            "https://proxy.example/agents", "https://poet.shop/a2a", "https://proxy.example/agents/a2a", id="a proxy"
+        ),
+        pytest.param(
+            "https://proxy.example/a", "https://poet.shop/a2a", "https://proxy.example/a/a2a", id="a similar path"
+        ),
+        pytest.param(
+            "https://x.example/a2a", "https://x.example/a2a", "https://x.example/a2a", id="the endpoint itself"
+        ),
+        pytest.param("https://x.example", "", "https://x.example", id="an interface without a path"),
+    ],
+)
+def test_endpoint_of_does_not_repeat_the_path_of_the_address(base, advertised, endpoint):
+    assert endpoint_of(base, advertised) == endpoint
 
 
 async def test_sound_server_passes_every_check():

@@ -65,9 +65,19 @@ async def _serves_a_card(state: ProbeState) -> str:
     ]
     if not spoken:
         return "the card has no interface with the binding JSONRPC"
-    path = urlsplit(str(spoken[0].get("url", ""))).path
-    state.server.endpoint = state.server.url + (path if path.startswith("/") else "")
+    state.server.endpoint = endpoint_of(state.server.url, str(spoken[0].get("url", "")))
     return ""
+
+
+def endpoint_of(base: str, advertised: str) -> str:
+    """Return where the interface of a card is reached from here.
+
+    The host of the card may not be reachable from here, as behind a port-forward, so only its path counts. The path
+    begins with that of `base`, unless a proxy removes the latter.
+    """
+    path, prefix = urlsplit(advertised).path, urlsplit(base).path.rstrip("/")
+    is_whole = bool(prefix) and (path == prefix or path.startswith(f"{prefix}/"))
+    return (base.removesuffix(prefix) if is_whole else base) + (path if path.startswith("/") else "")
 
 
 async def _refuses_callers_without_a_token(state: ProbeState) -> str:
