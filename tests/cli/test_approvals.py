@@ -1,6 +1,7 @@
 """The table of Approvals and decisions about them, on plain objects."""
 
 import json
+import re
 from datetime import UTC, datetime
 from importlib.metadata import entry_points
 
@@ -9,7 +10,7 @@ import pytest
 
 from fleetwright_cli.approvals import command
 from fleetwright_cli.approvals.decision import Decision, delivery, first_decision, is_the_same, obstacle, read_arguments
-from fleetwright_cli.approvals.table import decided_at, ordered, rows
+from fleetwright_cli.approvals.table import decided_at, describe_approval, ordered, rows
 from fleetwright_cli.cluster.tables import age, render, widths_of
 
 NOW = datetime(2026, 3, 1, 12, 1, 30, tzinfo=UTC)
@@ -66,18 +67,75 @@ def test_table_lists_what_waits_first():
         [
             {**DONE, "metadata": {**DONE["metadata"], "name": "clerk-0"}},
             approval("clerk-2", created="2026-03-01T12:01:00Z"),
-            approval("clerk-1"),
+            approval("clerk-1", request={"expiresAt": "2026-03-02T12:02:00Z"}),
         ]
     )
-    assert render(rows(found, now=NOW, with_namespace=True)).splitlines() == [
-        "NAMESPACE   NAME      AGENT   TOOL             TITLE            PHASE      DECIDED-BY   AGE",
-        "shop        clerk-1   clerk   orders__refund   Refund order 7   Pending    -            90s",
-        "shop        clerk-2   clerk   orders__refund   Refund order 7   Pending    -            30s",
-        "shop        clerk-0   clerk   orders__refund   Refund order 7   Approved   alice        90s",
+    lines = render(rows(found, now=NOW, with_namespace=True)).splitlines()
+    call = ["clerk", "orders__refund", "Refund order 7", "user:bob"]
+    assert [re.split(" {3,}", line) for line in lines] == [
+        ["NAMESPACE", "NAME", "AGENT", "TOOL", "TITLE", "REQUESTED-BY", "PHASE", "DECIDED-BY", "EXPIRES", "AGE"],
+        ["shop", "clerk-1", *call, "Pending", "-", "24h", "90s"],
+        ["shop", "clerk-2", *call, "Pending", "-", "-", "30s"],
+        ["shop", "clerk-0", *call, "Approved", "alice", "-", "90s"],
     ]
     table = rows(found[:1], now=NOW, with_namespace=False)
     assert "NAMESPACE" not in render(table)
     assert len(render(table, widths=[20] * len(widths_of(table))).splitlines()[0]) > 100
+
+
+def test_show_prints_the_call_the_decision_and_the_answer_of_the_agent():
+    delivered = {"type": "Delivered", "status": "True", "reason": "Accepted", "message": "the agent continues"}
+    body = approval(
+        phase="Approved",
+        conditions=[DECIDED, delivered],
+        decided=AT,
+        decision="Approved",
+        decidedBy="alice",
+        reason="fine",
+        arguments={"order": 8},
+        request={
+            "chain": ["agent:shop/front"],
+            "preview": "20 EUR\n\x1b[2Jto bob",
+            "expiresAt": "2026-03-02T12:00:00Z",
+        },
+    )
+    assert describe_approval(body, now=NOW).splitlines() == [
+        "Name:             clerk-1",
+        "Agent:            clerk",
+        "Tool:             orders__refund",
+        "Title:            Refund order 7",
+        "Requested by:     user:bob via agent:shop/front",
+        "Phase:            Approved",
+        "Created:          2026-03-01T12:00:00Z (90s ago)",
+        "Expires:          2026-03-02T12:00:00Z",
+        "May not decide:   system:serviceaccount:shop:clerk",
+        "Task:             t",
+        "Decision:         Approved by alice at 2026-03-01T12:00:30Z",
+        "Reason:           fine",
+        "Delivered:        True (Accepted) the agent continues",
+        "",
+        "Preview:",
+        "  20 EUR",
+        "  \ufffd[2Jto bob",
+        "",
+        "Arguments:",
+        "  {",
+        '    "order": 7',
+        "  }",
+        "",
+        "Edited arguments:",
+        "  {",
+        '    "order": 8',
+        "  }",
+        "",
+        "The log of the task: kubectl fleetwright logs t",
+    ]
+
+
+def test_show_says_that_arguments_are_hidden():
+    body = approval()
+    del body["spec"]["request"]["arguments"]
+    assert "Arguments:\n  too long, or with secrets: not shown" in describe_approval(body, now=NOW)
 
 
 def test_table_hides_what_a_terminal_would_interpret():

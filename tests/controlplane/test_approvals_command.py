@@ -34,7 +34,8 @@ def program(control_plane: Any, admin: Any, space: Any, tmp_path: Path) -> Run:
 
 def test_person_lists_and_approves_with_other_arguments(approval, program, space, admin):
     listed = program("alice", "approvals")
-    assert listed.stdout.splitlines()[0].split() == ["NAME", "AGENT", "TOOL", "TITLE", "PHASE", "DECIDED-BY", "AGE"]
+    head = ["NAME", "AGENT", "TOOL", "TITLE", "REQUESTED-BY", "PHASE", "DECIDED-BY", "EXPIRES", "AGE"]
+    assert listed.stdout.splitlines()[0].split() == head
     assert "orders__refund" in listed.stdout
     (found,) = json.loads(program("alice", "approvals", "-o", "json").stdout)
     assert found["spec"]["request"]["tool"] == "orders__refund"
@@ -43,6 +44,9 @@ def test_person_lists_and_approves_with_other_arguments(approval, program, space
     assert f"clerk-1: Approved by {account_username(space, 'alice')}" in done.stdout
     spec = admin.request("GET", approval)["spec"]
     assert (spec["decision"], spec["reason"], spec["arguments"]) == ("Approved", "half", {"order": 8})
+    shown = program("alice", "approvals", "show", "clerk-1").stdout
+    assert f"Approved by {account_username(space, 'alice')}" in shown
+    assert shown.count('"order": 7') == shown.count('"order": 8') == 1
 
 
 def test_nulls_in_edited_arguments_reach_the_object(approval, program, space, admin):

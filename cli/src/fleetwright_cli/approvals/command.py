@@ -20,7 +20,7 @@ from fleetwright_cli.approvals.decision import (
     obstacle,
     read_arguments,
 )
-from fleetwright_cli.approvals.table import Object, name_of, ordered, rows
+from fleetwright_cli.approvals.table import Object, describe_approval, name_of, ordered, rows
 from fleetwright_cli.cluster.client import ClusterClient
 from fleetwright_cli.cluster.tables import render, widths_of
 
@@ -54,6 +54,15 @@ def show(
                 click.echo(json.dumps(changed))
             else:
                 click.echo(yaml.safe_dump(changed, sort_keys=False, explicit_start=True), nl=False)
+
+
+def show_approval(cluster: ClusterClient, name: str, output: str, *, now: Callable[[], datetime] = _now) -> None:
+    """Print one Approval with its arguments, its decision and the answer of the agent."""
+    found = cluster.get(names.APPROVAL, name)
+    if output == "text":
+        click.echo(describe_approval(found, now=now()))
+    else:
+        _print_objects([found], output)
 
 
 def approve(

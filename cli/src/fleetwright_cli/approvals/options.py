@@ -11,16 +11,36 @@ if TYPE_CHECKING:
     from fleetwright_cli.cluster.client import ClusterClient
 
 
-@click.command("approvals")
+@click.group("approvals", invoke_without_command=True)
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="List the approvals of all namespaces.")
 @click.option("--watch", is_flag=True, help="Print every change until interrupted.")
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
-@on_cluster
-def approvals_command(cluster: "ClusterClient", everywhere: bool, watch: bool, output: str) -> None:
+@click.option("--context", default=None, help="The kubeconfig context; the current one by default.")
+@click.option("-n", "--namespace", default=None, help="The namespace; the context's own by default.")
+@click.pass_context
+def approvals_command(
+    called: click.Context, everywhere: bool, watch: bool, output: str, context: str | None, namespace: str | None
+) -> None:
     """List the tool calls that wait for a person, and those that were decided."""
+    if called.invoked_subcommand is not None:
+        return
+    from fleetwright_cli.approvals import command
+    from fleetwright_cli.cluster.client import ClusterClient
+
+    command.show(
+        ClusterClient.connect(context=context, namespace=namespace), output, everywhere=everywhere, watch=watch
+    )
+
+
+@approvals_command.command("show")
+@click.argument("name")
+@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
+@on_cluster
+def show_command(cluster: "ClusterClient", name: str, output: str) -> None:
+    """Print the approval NAME: the call with its arguments, who asks, the decision, and the answer of the agent."""
     from fleetwright_cli.approvals import command
 
-    command.show(cluster, output, everywhere=everywhere, watch=watch)
+    command.show_approval(cluster, name, output)
 
 
 @click.command("approve")

@@ -28,10 +28,24 @@ def visible(text: str) -> str:
 
 def age(created: str, now: datetime) -> str:
     """Return the time since the creation with one unit, such as `90s` or `5m`."""
+    then = _parse(created)
+    return "-" if then is None else _duration((now - then).total_seconds())
+
+
+def time_left(end: str, now: datetime) -> str:
+    """Return the time until the end with one unit; `0s` if it has passed."""
+    then = _parse(end)
+    return "-" if then is None else _duration((then - now).total_seconds())
+
+
+def _parse(moment: str) -> datetime | None:
     try:
-        then = datetime.strptime(created, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+        return datetime.strptime(moment, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     except ValueError:
-        return "-"
-    seconds = max(0, int((now - then).total_seconds()))
+        return None
+
+
+def _duration(total: float) -> str:
+    seconds = max(0, int(total))
     size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= _LEAST * size), (1, "s"))
     return f"{seconds // size}{unit}"
