@@ -155,12 +155,23 @@ def _unschedulable(message: str) -> CachedObject:
     return entry("Pod", conditions=[{"type": "PodScheduled", "reason": "Unschedulable", "message": message}])
 
 
-def test_deployment_health_names_an_unbound_volume():
+@pytest.mark.parametrize(
+    ("storage_class", "remedy"),
+    [("fast", "Check StorageClass 'fast'"), (None, "Check the default StorageClass of the cluster")],
+)
+def test_deployment_health_names_an_unbound_volume_and_its_class(storage_class, remedy):
     pod = _unschedulable("pod has unbound immediate PersistentVolumeClaims")
-    claim = entry("PersistentVolumeClaim", phase="Pending")
+    claim = entry("PersistentVolumeClaim", phase="Pending", storage_class=storage_class)
     health = deployment_health(deployment({"observedGeneration": 2}), [pod], revision="r2", claim=claim)
     assert health.reason == "VolumeUnbound"
     assert "'x'" in health.message
+    assert remedy in health.message
+
+
+def test_deployment_health_names_the_remedy_for_too_little_memory():
+    pod = container({"terminated": {"exitCode": 137, "reason": "OOMKilled"}})
+    health = deployment_health(deployment({"observedGeneration": 2}), [pod], revision="r2")
+    assert health.message.endswith("It used more memory than its limit: raise resources.limits.memory")
 
 
 def test_deployment_health_reports_an_unschedulable_pod():

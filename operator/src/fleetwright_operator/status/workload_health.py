@@ -126,7 +126,9 @@ def pod_causes(pod: CachedObject, claim: CachedObject | None = None) -> Iterator
 
 def _unscheduled(message: str, claim: CachedObject | None) -> WorkloadHealth:
     if claim is not None and claim.projection["phase"] != "Bound" and "persistentvolumeclaim" in message.lower():
-        text = f"the volume of claim {claim.name!r} is not bound: {message}. Check the StorageClass and free volumes"
+        named = claim.projection.get("storage_class")
+        wanted = f"StorageClass {named!r}" if named else "the default StorageClass of the cluster"
+        text = f"the volume of claim {claim.name!r} is not bound: {message}. Check {wanted} and free volumes"
         return WorkloadHealth(False, "VolumeUnbound", text)
     return WorkloadHealth(False, "Unschedulable", f"no node can run the pod: {message}")
 
@@ -156,7 +158,12 @@ def crash(ended: Mapping[str, Any]) -> WorkloadHealth:
     """Return how a container ended, with its termination message."""
     last = str(ended.get("message", "")).strip()[-800:]
     head = f"the container ended with exit code {ended.get('exitCode', '?')} ({ended.get('reason', 'unknown')})"
-    return WorkloadHealth(False, CRASH, f"{head}: {last}" if last else head)
+    remedy = ". It used more memory than its limit: raise resources.limits.memory" if _is_out_of_memory(ended) else ""
+    return WorkloadHealth(False, CRASH, f"{head}: {last}{remedy}" if last else f"{head}{remedy}")
+
+
+def _is_out_of_memory(ended: Mapping[str, Any]) -> bool:
+    return ended.get("reason") == "OOMKilled"
 
 
 def _refused(status: Mapping[str, Any]) -> WorkloadHealth | None:
