@@ -1,7 +1,7 @@
 # Every target installs its dependencies first. `make help` lists the targets.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-# `PYTHON` in the environment chooses the interpreter of the environment (locks/sync).
+# The environment variable `PYTHON` chooses the interpreter of .venv (locks/sync).
 VENV_PYTHON := .venv/bin/python
 unexport PYTHONSAFEPATH PYTHONOPTIMIZE PYTHONPATH
 

@@ -47,8 +47,8 @@ def test_model_health_keeps_a_refusal_until_a_call_to_the_model_succeeds():
         *((word, False) for word in ("model_rate_limited", "model_error", "model_refused_request")),
     ],
 )
-def test_failure_that_only_a_person_can_mend_is_a_refusal(reason, wanted):
-    assert ModelFailure(reason, "").is_refusal is wanted
+def test_access_errors_are_those_that_only_a_person_can_end(reason, wanted):
+    assert ModelFailure(reason, "").is_access_error is wanted
 
 
 @pytest.mark.parametrize(

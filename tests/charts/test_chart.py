@@ -152,7 +152,7 @@ def test_cluster_role_rules_are_exactly_as_listed(render):
         pytest.param("a" * 46, "0x1f", id="the longest release name"),
     ],
 )
-def test_names_stay_texts(run, release, namespace):
+def test_chart_quotes_names_that_yaml_reads_as_other_values(run, release, namespace):
     values = ("--set", "gateway.enabled=true", "--set", "prometheus.podMonitors.enabled=true")
     done = run(
         *("template", release, str(CHART), "-n", namespace, "--kube-version", "1.36.0", *values),

@@ -203,9 +203,9 @@ def test_memory_volume_expansion_succeeds_or_reports_why_not(space, operator, st
 
     grown = {"spec": {"resources": {"requests": {"storage": "3Gi"}}}}
     space.admin.merge("PersistentVolumeClaim", space.name, "poet-memory", grown)
-    space.wait("Agent", "poet", "StorageDiffers", "True", says="because a volume cannot shrink")
+    space.wait("Agent", "poet", "StorageDiffers", "True", says="and a volume cannot shrink")
     space.agent("poet", memory={"storage": {**storage, "size": "3Gi", "storageClassName": "another"}})
-    space.wait("Agent", "poet", "StorageDiffers", "True", says=f"keeps the class '{storage_class}'")
+    space.wait("Agent", "poet", "StorageDiffers", "True", says=f"has the class '{storage_class}'")
     space.wait("Agent", "poet", "Programmed", "True")
     settled = operator.wait_for_settled_writes()
     assert operator.wait_for_settled_writes() == settled, "nothing is written twice"

@@ -25,7 +25,7 @@ _HELPER_FIELDS: Final[Mapping[str, tuple[type, str]]] = {
     "annotations": (dict, "an object"),
     "nodeSelector": (dict, "an object"),
     "tolerations": (list, "a list"),
-    "priorityClassName": (str, "a text"),
+    "priorityClassName": (str, "a string"),
 }
 _DENY_API_SERVER = "FLEETWRIGHT_DENY_API_SERVER"
 
@@ -162,7 +162,7 @@ def _check_helper_pods(value: Mapping[str, Any]) -> None:
     for part in ("labels", "annotations", "nodeSelector"):
         for key, text in value.get(part, {}).items():
             if not isinstance(text, str):
-                raise ValueError(f"{part}[{key}] must be a text; put {text!r} in quotes")
+                raise ValueError(f"{part}[{key}] must be a string; put {text!r} in quotes")
             if part != "nodeSelector" and key.startswith(names.OWN_PREFIXES):
                 raise ValueError(f"{part}[{key}] is managed by the operator; remove it")
     if not all(isinstance(each, dict) for each in value.get("tolerations", ())):
@@ -173,8 +173,10 @@ def _check_helper_pods(value: Mapping[str, Any]) -> None:
 def _check_resources(resources: Mapping[str, Any]) -> None:
     """Raise ValueError if resources are not objects of requests and limits with quantities."""
     for part, values in resources.items():
-        if part not in {"requests", "limits"} or not isinstance(values, dict):
-            raise ValueError(f"resources.{part} must be requests or limits, an object of quantities")
+        if part not in {"requests", "limits"}:
+            raise ValueError(f"resources.{part} cannot be set; use requests and limits, each an object of quantities")
+        if not isinstance(values, dict):
+            raise ValueError(f"resources.{part} must be an object of quantities such as cpu: 100m")
         for name, quantity in values.items():
             try:
                 parse_quantity(quantity)

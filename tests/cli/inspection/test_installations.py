@@ -7,8 +7,8 @@ import pytest
 
 from fleetwright_cli.cluster.tables import render
 from fleetwright_cli.inspection.installations import (
+    describe_lease_problem,
     describe_missing_operator,
-    describe_stop,
     installation_rows,
     list_problems,
     read_installations,
@@ -109,13 +109,13 @@ def test_status_of_a_cluster_without_fleetwright_is_a_problem():
     [
         pytest.param(FRESH, "", id="it is renewed"),
         pytest.param(STALE, "has not renewed its Lease for 3h", id="it is not renewed"),
-        pytest.param(RELEASED, "has no leader since 3h", id="it was released"),
+        pytest.param(RELEASED, "has had no leader for 3h", id="it was released"),
         pytest.param(None, "has no leader yet", id="it does not exist"),
         pytest.param({"spec": {}}, "has no leader yet", id="it is empty"),
     ],
 )
 def test_describe_stop_reads_the_lease(lease, says):
-    assert describe_stop(lease, now=NOW) == says
+    assert describe_lease_problem(lease, now=NOW) == says
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ async def test_refused_write_is_retried_within_two_seconds_and_then_less_often(w
 
 
 async def test_phase_tells_a_blocked_agent_that_serves_from_one_that_fails(world, api, objects):
-    """C8: a reference is deleted, and a write is refused, while an earlier revision answers."""
+    """A reference is deleted, and a write is refused, while an earlier revision answers."""
     fleet(api, objects)
     api.put(objects.agent("lonely", skills=[{"name": "absent"}]))
     await world.start()

@@ -57,7 +57,7 @@ async def test_refused_growth_is_reported_and_stops_nothing_else(world, api, obj
     status, reason, message = difference(world)
     assert (status, reason) == ("True", "NotExpanded")
     assert message.startswith(
-        f"spec.memory.storage.size is 2Gi, and the volume claim 'poet-memory' has 1Gi: {REFUSAL}."
+        f"spec.memory.storage.size is 2Gi, but the volume claim 'poet-memory' has 1Gi: {REFUSAL}. Set the former size"
     )
     assert world.conditions("Agent", "poet")["Programmed"][0] == "True"
     assert "Writes poems." in api.find("ConfigMap", "poet-card")["data"]["agent-card.json"]
@@ -110,7 +110,7 @@ async def test_growth_of_an_unbound_claim_waits_for_its_volume(world, api, objec
         pytest.param({"size": "5120Mi"}, None, int(5 * 2**30 * 0.8), id="the spec states the same in another unit"),
     ],
 )
-async def test_claim_that_somebody_has_grown_is_accepted(world, api, objects, storage, reason, limit):
+async def test_claim_larger_than_the_spec_is_accepted(world, api, objects, storage, reason, limit):
     await start_agent(world, api, objects, memory={"storage": {**storage, "size": "1Gi"}})
     api.edit("PersistentVolumeClaim", CLAIM, {"spec": {"resources": {"requests": {"storage": "5Gi"}}}})
     await world.settle()
@@ -141,7 +141,7 @@ async def test_changed_class_is_reported_and_can_be_reverted(world, api, objects
     await change_agent(world, api, objects, memory={"storage": {"storageClassName": "fast"}})
     status, reason, message = difference(world)
     assert (status, reason) == ("True", "ClassDiffers")
-    assert "keeps the class 'slow'" in message
+    assert "has the class 'slow', and the class of a claim cannot change. Set it to 'slow'" in message
     assert world.conditions("Agent", "poet")["Programmed"][0] == "True"
     await change_agent(world, api, objects, memory={"storage": {"storageClassName": "slow"}})
     assert difference(world) is None

@@ -7,7 +7,7 @@ from fleetwright_operator.status.agent_report import AgentReport, BudgetReport, 
 from fleetwright_operator.status.agent_reports import CARD_PATIENCE, AgentReports
 from fleetwright_operator.status.report_parser import parse_report
 from fleetwright_operator.status.runtime_report import degraded, drift, tools_of
-from fleetwright_operator.status.starting_servers import connects_in, has_started
+from fleetwright_operator.status.starting_servers import connection_seconds_left, has_started
 
 DIGEST = "sha256:" + "0" * 64
 GOOD = {
@@ -451,14 +451,15 @@ REFUSED = {"model": "gpt-x", "reason": "model_unauthorized", "message": "Incorre
         pytest.param(
             REFUSED,
             "KeyRefused",
-            "the provider of model 'gpt-x' refuses the key (401): Incorrect key. [31mLook. Check the Secret of its"
-            " apiKeySecretRef",
+            "the provider of model 'gpt-x' refuses the key (401): Incorrect key. [31mLook. Check the Secret in"
+            " apiKeySecretRef of the model",
             id="a key, and words with control characters",
         ),
         pytest.param(
             {**REFUSED, "reason": "model_not_found", "message": None},
             "ModelUnknown",
-            "the provider of model 'gpt-x' does not know the model or the path (404). Check its name and its baseURL",
+            "the provider of model 'gpt-x' does not know the model or the path (404). Check name and baseURL of the"
+            " model",
             id="an unknown model, and no words",
         ),
         pytest.param({**REFUSED, "reason": "model_odd"}, None, None, id="a reason of another version"),
@@ -528,7 +529,7 @@ async def test_activity_is_rounded_and_refreshed_every_ten_minutes(poet, api):
     ("spent", "shown"),
     [(0.0, "0"), (0.000412, "0.00041"), (0.25, "0.25"), (1.0, "1"), (1300.0, "1300"), (1e-7, "0.000001")],
 )
-async def test_spent_money_is_never_shown_as_nothing(poet, api, spent, shown):
+async def test_activity_shows_costs_below_one_cent(poet, api, spent, shown):
     started = {"activity": {**QUIET, "startedAt": "2026-03-01T12:04:05Z"}}
     await say(poet, report(api) | started | {"spentUsd": spent})
     assert api.find("Agent", "poet")["status"]["activity"]["spentUSD"] == shown
@@ -558,4 +559,4 @@ def test_agents_should_have_reached_a_server_that_has_started(conditions, later,
     status = {"conditions": conditions}
     now = parse_timestamp(NOW) + later
     assert has_started(status, now=now) is started
-    assert connects_in(status, now=now) == (60 - later if conditions == [AVAILABLE] else 0)
+    assert connection_seconds_left(status, now=now) == (60 - later if conditions == [AVAILABLE] else 0)

@@ -30,6 +30,7 @@ def unready(reason: str) -> Condition:
         ([unready("EventLoopStalled")], False, ("Degraded", "EventLoopStalled")),
         ([unready("RollingOut")], False, ("Pending", "RollingOut")),
         ([unready("Preflight")], True, ("Pending", "Preflight")),
+        ([unready("RolloutPaused")], True, ("Blocked", "RolloutPaused")),
         ([unready("SecretNotFound")], True, ("Blocked", "SecretNotFound")),
         ([unready("SecretNotFound")], False, ("Failed", "SecretNotFound")),
     ],

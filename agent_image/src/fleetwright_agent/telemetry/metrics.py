@@ -277,9 +277,9 @@ class Metrics:
                 continue  # An earlier version of the agent had other labels.
 
     def spent_usd(self) -> float:
-        """Return the cost of all calls, rounded to the cent, as far as their prices are known."""
+        """Return the cost of all calls, rounded to a millionth of a dollar, as far as their prices are known."""
         samples = [each for family in self.llm_cost_usd.collect() for each in family.samples]
-        return round(sum(each.value for each in samples if each.name.endswith("_total")), 2)
+        return round(sum(each.value for each in samples if each.name.endswith("_total")), 6)
 
     def observe_task(self, outcome: str, seconds: float) -> None:
         """Record that a task has ended or paused after this time.

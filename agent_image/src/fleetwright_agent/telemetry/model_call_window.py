@@ -30,7 +30,7 @@ class ModelCallWindow:
         """By model. The mapping is replaced as a whole."""
 
     def note_refusal(self, model: str, reason: str, message: str) -> None:
-        """Keep why the provider refuses all calls to a model, until a call succeeds."""
+        """Keep why the provider refused the last call to a model, until a call succeeds."""
         self._refusals = {**self._refusals, model: {"model": model, "reason": reason, "message": message}}
 
     def note_success(self, model: str) -> None:

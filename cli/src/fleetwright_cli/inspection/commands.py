@@ -58,7 +58,8 @@ def why_command(cluster: "ClusterClient", agent: str, output: str) -> None:
 def status_command(cluster: "ClusterClient", output: str) -> None:
     """List the installations of Fleetwright: versions, leaders, namespaces and problems.
 
-    The exit code is 1 if there is a problem. The command needs the rights to list Deployments and to read Leases.
+    The exit code is 1 if there is a problem. The command needs the rights to list Deployments, Agents, McpServers and
+    Skills in all namespaces, and to get Leases.
     """
     from fleetwright_cli.inspection.installations import (
         installation_documents,

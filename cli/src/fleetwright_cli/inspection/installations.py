@@ -88,17 +88,17 @@ def describe_installation(
         leader=held.holder,
         renewed=held.renewed,
         objects=objects,
-        problem=describe_stop(lease, now=now),
+        problem=describe_lease_problem(lease, now=now),
     )
 
 
-def describe_stop(lease: Object | None, *, now: datetime) -> str:
+def describe_lease_problem(lease: Object | None, *, now: datetime) -> str:
     """Return why an installation with this Lease does not work; empty if it works. Pure."""
     held = _parse_lease(lease)
     if not held.renewed:
         return "has no leader yet"
     if not held.holder:
-        return f"has no leader since {age(held.renewed, now)}"
+        return f"has had no leader for {age(held.renewed, now)}"
     passed = (now - datetime.strptime(held.renewed, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)).total_seconds()
     return f"has not renewed its Lease for {age(held.renewed, now)}" if passed > 2 * held.seconds else ""
 
@@ -150,7 +150,7 @@ def describe_missing_operator(cluster: ClusterClient, agent: Object, *, now: dat
     stopped = ""
     if name:
         try:
-            stopped = describe_stop(cluster.find_lease(*name.split("/", 1)), now=now)
+            stopped = describe_lease_problem(cluster.find_lease(*name.split("/", 1)), now=now)
         except click.ClickException:
             stopped = ""  # The user may not read Leases in the namespace of the installation.
     if observed is None:
@@ -171,7 +171,7 @@ def _parse_lease(body: Object | None) -> _Lease:
     held = (body.get("spec") or {}) if body else {}
     return _Lease(
         holder=str(held.get("holderIdentity") or ""),
-        renewed=_seconds(str(held.get("renewTime") or "")),
+        renewed=_strip_fraction(str(held.get("renewTime") or "")),
         seconds=int(held.get("leaseDurationSeconds") or _LEASE_SECONDS),
     )
 
@@ -194,7 +194,7 @@ def _shared_namespaces(one: Installation, other: Installation) -> str:
     return ", ".join(sorted(both))
 
 
-def _seconds(moment: str) -> str:
+def _strip_fraction(moment: str) -> str:
     """Return a time without its fraction, which Leases have."""
     whole, dot, _ = moment.partition(".")
     return f"{whole}Z" if dot else moment

@@ -11,7 +11,8 @@ _SCHEME: Final = "bearer"
 _PERSON: Final = "A Kubernetes token with the gateway's audience, or a client token of the agent."
 _VERSIONS: Final = (
     " Requests in a version that the agent's card lists pass unchanged. For an agent with A2A 1.0, requests of 0.3, 0.2"
-    " and 0.1 are translated, except push notifications (-32003) and the extended card (-32004)."
+    " and 0.1 are translated, except push notifications (-32003). The gateway answers calls for the extended card"
+    " itself."
 )
 _PROBLEMS: Final = {
     "308": "Another agent has replaced this one. Location has its URL.",

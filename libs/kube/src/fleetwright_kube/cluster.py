@@ -107,14 +107,16 @@ class Cluster:
         try:
             check_ours(self._scheme, entry, wanted)
         except UnfinishedDeletionError as unfinished:
-            await self._judge_deletion(entry, wanted, unfinished)
+            await self._raise_deletion_error(entry, wanted, unfinished)
         if is_current(self._scheme, entry, wanted):
             return Action.UNCHANGED
         await self._update(wanted, entry)
         self._note_owners(wanted)
         return Action.CONFIGURED
 
-    async def _judge_deletion(self, entry: CachedObject, wanted: Object, unfinished: UnfinishedDeletionError) -> None:
+    async def _raise_deletion_error(
+        self, entry: CachedObject, wanted: Object, unfinished: UnfinishedDeletionError
+    ) -> None:
         """Raise the error for a child in deletion. After a few seconds, a person must know what holds it.
 
         A pod may take as long as its tasks.

@@ -1,7 +1,7 @@
 """The volume claims of an agent, fitted to the claims that exist. Pure.
 
-A bound claim can grow, and nothing else of it can change. What exists has precedence over the spec. Therefore a claim
-that differs blocks no other change, and a setting that cannot take effect can be reverted.
+A bound claim can grow, and nothing else of it can change. The existing claim takes precedence over the spec. Therefore
+a claim that differs blocks no other change, and a setting that cannot take effect can be reverted.
 """
 
 from collections.abc import Iterable
@@ -42,8 +42,8 @@ class AgentClaim:
     """Why the claim cannot have the requested size now; empty if it can."""
 
     @property
-    def grows(self) -> bool:
-        """Whether the spec asks for more than the claim has."""
+    def needs_growth(self) -> bool:
+        """True if the spec asks for more than the claim has."""
         return self.live is not None and _bytes(self.request.size) > _bytes(self.live.projection["size"])
 
     @property
@@ -51,7 +51,7 @@ class AgentClaim:
         """The size that the claim has, or that it gets."""
         if self.live is None or _bytes(self.request.size) == _bytes(self.live.projection["size"]):
             return self.request.size
-        is_reachable = self.grows and not self.refusal
+        is_reachable = self.needs_growth and not self.refusal
         return self.request.size if is_reachable else str(self.live.projection["size"])
 
 
@@ -106,28 +106,29 @@ def _differences(claim: AgentClaim) -> list[Violation]:
     found, about = [], f"the volume claim {request.name!r}"
     current, size = live.projection["storage_class"], live.projection["size"]
     if request.storage_class is not None and request.storage_class != current and not _accepts_class(live):
+        kept, remedy = (f"the class {current!r}", f"Set it to {current!r}") if current else ("no class", "Remove it")
         found.append(
             Violation(
                 "ClassDiffers",
-                f"{request.field}.storageClassName is {request.storage_class!r}, and {about} keeps the class "
-                f"{current!r}, because the class of a claim cannot change. Set it to {current!r}; for another class, "
-                "delete the agent and the claim, and create them again",
+                f"{request.field}.storageClassName is {request.storage_class!r}, but {about} has {kept}, and the class "
+                f"of a claim cannot change. {remedy}; for another class, delete the Agent and the claim, and create "
+                "them again",
             )
         )
     if claim.refusal:
         found.append(
             Violation(
                 "NotExpanded",
-                f"{request.field}.size is {request.size}, and {about} has {size}: {claim.refusal}. The agent runs with "
-                f"{size}. Set the size to {size}, or remove the cause",
+                f"{request.field}.size is {request.size}, but {about} has {size}: {claim.refusal}. The agent runs with "
+                f"{size}",
             )
         )
-    elif not claim.grows and not request.is_default_size and claim.size != request.size:
+    elif not claim.needs_growth and not request.is_default_size and claim.size != request.size:
         found.append(
             Violation(
                 "SizeDiffers",
-                f"{request.field}.size is {request.size}, and {about} has {size}, because a volume cannot shrink. Set "
-                f"the size to {size}",
+                f"{request.field}.size is {request.size}, but {about} has {size}, and a volume cannot shrink. Set the "
+                f"size to {size}",
             )
         )
     return found

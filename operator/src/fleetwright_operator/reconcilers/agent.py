@@ -66,7 +66,7 @@ from fleetwright_operator.status.runtime_report import (
     tools_of,
 )
 from fleetwright_operator.status.status import StageOutcomes, custom_status
-from fleetwright_operator.status.workload_health import has_ended
+from fleetwright_operator.status.workload_health import ROLLOUT_PAUSED, has_ended
 from fleetwright_operator.status.write_loop import write_loop
 from fleetwright_operator.validate.agent_checks import ACCEPTED
 from fleetwright_operator.validate.check import violations
@@ -254,10 +254,12 @@ class AgentReconciler:
         record = audit_trail(observed, now=self.now())
         tools = tools_of(status, observed.report, servers=tuple(observed.servers), revision=revision)
         budgets = budget_status(status, observed.report, observed.agent.spec.budgets, now=parse_timestamp(self.now()))
+        health = agent_health(observed, self.cluster.cache, revision, asleep=is_asleep)
         return StageOutcomes(
             resolved=(),
             written=f"revision {revision}",
-            health=agent_health(observed, self.cluster.cache, revision, asleep=is_asleep),
+            health=health,
+            serving=serving_note(observed) if health.reason == ROLLOUT_PAUSED else "",
             not_reported=observed.report is None
             and any(not (pod.deleting or has_ended(pod)) for pod in observed.of_kind("Pod")),
             degraded=degraded(

@@ -21,7 +21,7 @@ from fleetwright_operator.reconcilers.agent_parts import (
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.audit_record import Record, record_of
 from fleetwright_operator.status.runtime_report import with_memory_wait, with_stall
-from fleetwright_operator.status.starting_servers import connects_in, has_started
+from fleetwright_operator.status.starting_servers import connection_seconds_left, has_started
 from fleetwright_operator.status.workload_health import WorkloadHealth, deployment_health
 from fleetwright_operator.validate.fleet_checks import suspension_reason
 
@@ -51,7 +51,7 @@ def next_connection_after(observed: ObservedAgent, *, now: int) -> int | None:
     lost = [
         server for name, server in observed.servers.items() if server and name in reports and reports[name].unreachable
     ]
-    return min((wait for server in lost if (wait := connects_in(server.status, now=now))), default=None)
+    return min((wait for server in lost if (wait := connection_seconds_left(server.status, now=now))), default=None)
 
 
 def _is_running(observed: ObservedAgent) -> bool:

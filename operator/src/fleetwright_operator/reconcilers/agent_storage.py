@@ -25,6 +25,7 @@ from fleetwright_operator.observe.index_keys import Key
 
 _RETRY_SECONDS: Final = 300
 """A refused growth is tried again after this time. No event reports that a class or a quota allows it."""
+_REMEDY: Final = "Set the former size, or let the StorageClass or the quota allow it"
 _UNBOUND: Final = "the claim is not bound yet, and grows as soon as it is"
 
 
@@ -73,7 +74,7 @@ class AgentStorage:
 
     async def _expand(self, observed: ObservedAgent, request: ClaimRequest, live: CachedObject | None) -> AgentClaim:
         claim = compare_claim(request, live)
-        if claim.live is None or not claim.grows:
+        if claim.live is None or not claim.needs_growth:
             self._refusals.get(observed.entry.id, {}).pop(request.name, None)
             return claim
         if claim.live.projection["phase"] != "Bound":
@@ -92,10 +93,15 @@ class AgentStorage:
         except TerminalError:
             return claim  # The step that writes all children reports it.
         except (ForbiddenError, InvalidRequestError) as refused:
-            self._refusals.setdefault(observed.entry.id, {})[request.name] = _Refusal(
-                claim.live.uid, claim.live.resource_version, request.size, refused.message, self._now() + _RETRY_SECONDS
+            known_refusal = _Refusal(
+                claim.live.uid,
+                claim.live.resource_version,
+                request.size,
+                f"{refused.message}. {_REMEDY}",
+                self._now() + _RETRY_SECONDS,
             )
-            return replace(claim, refusal=refused.message)
+            self._refusals.setdefault(observed.entry.id, {})[request.name] = known_refusal
+            return replace(claim, refusal=known_refusal.message)
         return claim
 
     def _retry_after(self, key: Key) -> int | None:

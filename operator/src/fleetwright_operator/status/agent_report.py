@@ -58,7 +58,7 @@ class AuditReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedModel:
-    """A model whose provider refuses all calls."""
+    """A model whose provider answered the last call with 401, 402, 403 or 404."""
 
     model: str
     reason: str

@@ -39,7 +39,7 @@ AUDIT_TRAIL_CUT = "AuditTrailCut"
 """
 
 MODEL_REFUSED = "ModelRefused"
-"""Abnormal-true, present only when true: the provider refuses all calls to a model."""
+"""Abnormal-true, present only when true: the provider refused the last call to a model with 401, 402, 403 or 404."""
 
 MODEL_UNPRICED = "ModelUnpriced"
 """Abnormal-true, present only when true: a model has no known price, so its calls are counted as free."""

@@ -127,18 +127,25 @@ def _failing_model(report: AgentReport | None) -> str:
 
 
 _REFUSALS: Final = {
-    "model_unauthorized": Violation("KeyRefused", "refuses the key (401){}. Check the Secret of its apiKeySecretRef"),
-    "model_unpaid": Violation("AccountUnpaid", "has no credit for the account (402){}. Pay it, or use another one"),
-    "model_forbidden": Violation("AccessForbidden", "forbids the access (403){}. Allow the model for the key"),
+    "model_unauthorized": Violation(
+        "KeyRefused", "refuses the key (401){}. Check the Secret in apiKeySecretRef of the model"
+    ),
+    "model_unpaid": Violation(
+        "AccountUnpaid",
+        "reports that the account has no credit (402){}. Add credit, or use the key of another account",
+    ),
+    "model_forbidden": Violation(
+        "AccessForbidden", "denies the key access to the model (403){}. Allow the model for this key"
+    ),
     "model_not_found": Violation(
-        "ModelUnknown", "does not know the model or the path (404){}. Check its name and its baseURL"
+        "ModelUnknown", "does not know the model or the path (404){}. Check name and baseURL of the model"
     ),
 }
-"""By the word of the agent. The message has a place for the words of the provider."""
+"""Reasons and messages by the `reason` that the agent reports. `{}` stands for the provider's error text."""
 
 
 def refused_model(report: AgentReport | None) -> Violation | None:
-    """Return a violation that lists the models whose provider refuses all calls, with its words and a remedy."""
+    """Return a violation with the models whose provider refused the last call, its error text and a remedy."""
     found = [each for each in report.refused_models if each.reason in _REFUSALS] if report else []
     if not found:
         return None

@@ -11,11 +11,14 @@ CONNECT_SECONDS: Final = 60
 
 
 def has_started(status: Mapping[str, Any], *, now: int) -> bool:
-    """Return whether agents should have reached the server. Args: `status` is that of the McpServer."""
-    return connects_in(status, now=now) == 0 and not _is_starting(_available(status))
+    """Return whether agents had enough time to connect to the server, or it cannot start.
+
+    Args: `status` is that of the McpServer.
+    """
+    return connection_seconds_left(status, now=now) == 0 and not _is_starting(_available(status))
 
 
-def connects_in(status: Mapping[str, Any], *, now: int) -> int:
+def connection_seconds_left(status: Mapping[str, Any], *, now: int) -> int:
     """Return the seconds that agents still have to connect to an available server; 0 if the time is over."""
     available = _available(status)
     if available.get("status") != "True":

@@ -48,7 +48,7 @@ class StageOutcomes:
     health: WorkloadHealth | None = None
     degraded: Violation | None = None
     refused: Violation | None = None
-    """Why the provider refuses all calls to a model."""
+    """Why the provider refused the last call to a model."""
     drift: Violation | None = None
     workspace: WorkloadHealth | None = None
     """The state of the agent's workspace; None if it has none, or if it was not written."""

@@ -10,6 +10,7 @@ from fleetwright_operator.status.conditions import ASLEEP
 
 IMAGE_PULL = "ImagePull"
 CRASH = "CrashLoop"
+ROLLOUT_PAUSED = "RolloutPaused"
 _IMAGE = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 _NAMED_IMAGE = re.compile(r'image "([^"]+)"')
 _ENDED = {"Succeeded", "Failed"}
@@ -52,7 +53,7 @@ def deployment_health(
     if deployment.projection.get("paused") and not status.get("updatedReplicas"):
         return WorkloadHealth(
             False,
-            "RolloutPaused",
+            ROLLOUT_PAUSED,
             f"the rollout of Deployment {deployment.name!r} is paused, so the change waits. Continue it with kubectl"
             f" rollout resume deployment/{deployment.name}",
         )

@@ -56,7 +56,7 @@ _ANTHROPIC: Final = "anthropic"
 _GOOGLE: Final = "google.genai.errors"
 REFUSED: Final = "model_refused_request"
 _OUTAGES: Final = ("model_error", "model_timeout", "model_unreachable")
-_REFUSALS: Final = ("model_unauthorized", "model_unpaid", "model_forbidden", "model_not_found")
+_ACCESS_ERRORS: Final = ("model_unauthorized", "model_unpaid", "model_forbidden", "model_not_found")
 _CUT_CALL: Final = "The model's answer repeatedly reached model.maxOutputTokens within a tool call."
 
 
@@ -97,9 +97,9 @@ class ModelFailure:
         return self.transient and self.reason in _OUTAGES
 
     @property
-    def is_refusal(self) -> bool:
-        """True if the provider refuses every call: a status of 401, 402, 403 or 404. Only a person can mend that."""
-        return self.reason in _REFUSALS
+    def is_access_error(self) -> bool:
+        """True for the statuses 401, 402, 403 and 404: every call fails until a person removes the cause."""
+        return self.reason in _ACCESS_ERRORS
 
 
 def classify(error: BaseException) -> ModelFailure | None:

@@ -65,7 +65,7 @@ class HelperPods:
             priority = {"priorityClassName": helper.priority_class_name}
         return {
             "nodeSelector": {**LINUX, **selector},
-            # Rules about neighbours are about the agent's own pod.
+            # Pod affinity concerns the agent's own pod.
             **({"affinity": {"nodeAffinity": node_affinity}} if node_affinity is not None else {}),
             **({"tolerations": tolerations} if tolerations else {}),
             **priority,

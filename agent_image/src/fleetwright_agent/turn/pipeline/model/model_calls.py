@@ -175,7 +175,7 @@ class ModelCalls:
                 if failure is None:
                     raise
                 self._metrics.count_model_call(account.model, failure.reason, is_outage=failure.is_outage)
-                if failure.is_refusal:
+                if failure.is_access_error:
                     self._metrics.model_health.note_refusal(account.model, failure.reason, provider_text(error))
                 if (message := usage_of_failure(error)) is not None:
                     context.emit(self._accounting.charge(message, account, context.request))
