@@ -19,7 +19,7 @@ demo: env ## Run the quickstart without a cluster and talk to it (TEAM=1: the re
 		.venv/bin/fleetwright dev -f $$example --state "$$state" \
 		--conversation $$example/conversation.toml $(if $(KEEP),--keep)
 
-test: env ## Run all tests that need no Kubernetes, in about eight minutes
+test: env ## Run the tests that need no Kubernetes, without their longest forms, in about eight minutes
 	@$(VENV_PYTHON) -m tests.rings test
 
 test-cluster: env ## Run the tests that need Kubernetes: operator, faults and core scenarios; builds Kubernetes the first time

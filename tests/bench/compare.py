@@ -105,6 +105,12 @@ def alternate(base: Side, head: Side, runs: int) -> list[tuple[int, Side]]:
     return [(run, side) for run in range(runs) for side in ((base, head) if run % 2 == 0 else (head, base))]
 
 
+def _commit(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("name the commit to compare with, for example BASE=main")
+    return text
+
+
 def _resolve(commit: str) -> str:
     command = ["git", "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}"]
     found = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
@@ -223,7 +229,9 @@ def _compare(commit: str, chosen: Chosen, arguments: argparse.Namespace) -> int:
 
 def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.compare", description="two commits beside each other")
-    parser.add_argument("--base", required=True, metavar="COMMIT", help="the commit to compare this checkout with")
+    parser.add_argument(
+        "--base", required=True, type=_commit, metavar="COMMIT", help="the commit to compare this checkout with"
+    )
     parser.add_argument("--parts", required=True, metavar="BENCH[:PART,…] …", help="the benchmarks and their parts")
     parser.add_argument("--runs", type=int, default=_RUNS, help="the number of runs of each commit")
     parser.add_argument("--own-code", action="store_true", help="each commit runs its own benchmarks")

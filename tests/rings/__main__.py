@@ -95,10 +95,10 @@ def _remove_cluster_in_ci(*, in_ci: bool) -> None:
 def _describe_omitted_tests() -> str:
     """Return what `make test` leaves out, the commands that run it, and whether their programs exist."""
     missing = binaries.missing_programs(CONTROL_PLANE_PROGRAMS)
-    programs = f"its first run builds {', '.join(missing)}" if missing else "its programs were found"
+    programs = f"it builds {', '.join(missing)} first, for some minutes" if missing else "its programs were found"
     return (
-        "not run: tests that need Kubernetes. Run `make test-cluster`, or `make controlplane` for the operator alone; "
-        + programs
+        "not run: tests that need Kubernetes. `make test-cluster` runs them. `make controlplane` tests the operator"
+        f" alone; {programs}"
     )
 
 
@@ -130,7 +130,7 @@ def main(words: Sequence[str] | None = None) -> int:
     print("\n".join(format_summary(ended, skipped, in_ci=in_ci)))
     if names == ["test"]:
         print(_describe_omitted_tests())
-    return int(has_failures(ended, in_ci=in_ci))
+    return int(has_failures(ended, skipped, in_ci=in_ci))
 
 
 if __name__ == "__main__":

@@ -8,19 +8,25 @@ _LONGEST_FAILURE = 60
 _SHOWN_SKIPPED = 20
 
 
-def has_failures(results: Sequence[Result], *, in_ci: bool) -> bool:
-    return count_failures(results, in_ci=in_ci) > 0
+def has_failures(results: Sequence[Result], skipped: Mapping[str, Sequence[str]], *, in_ci: bool) -> bool:
+    return count_failures(results, in_ci=in_ci, unstable_before=count_unstable(skipped)) > 0
 
 
-def count_failures(results: Sequence[Result], *, in_ci: bool) -> int:
+def count_unstable(skipped: Mapping[str, Sequence[str]]) -> int:
+    """Return the number of unstable tests of the rings that are green on this tree."""
+    return sum(len(tests) for tests in skipped.values())
+
+
+def count_failures(results: Sequence[Result], *, in_ci: bool, unstable_before: int = 0) -> int:
     """Return the number of failures.
 
-    Unstable tests are failures if there are too many. In CI, rings and tests that could not run are failures too.
+    Unstable tests are failures if there are too many, together with the `unstable_before` of rings that were skipped
+    because they are green on this tree. In CI, rings and tests that could not run are failures too.
     """
     missing = sum(len(result.skipped) + result.could_not_run for result in results)
     failed = sum(result.failed for result in results if not result.could_not_run)
-    unstable = _list_unstable_tests(results)
-    return failed + (missing if in_ci else 0) + (len(unstable) if len(unstable) > MOST_UNSTABLE else 0)
+    unstable = len(_list_unstable_tests(results)) + unstable_before
+    return failed + (missing if in_ci else 0) + (unstable if unstable > MOST_UNSTABLE else 0)
 
 
 def format_summary(results: Sequence[Result], skipped: Mapping[str, Sequence[str]], *, in_ci: bool) -> list[str]:
@@ -42,10 +48,11 @@ def format_summary(results: Sequence[Result], skipped: Mapping[str, Sequence[str
         ]
     if unstable:
         lines.append(f"unstable: {', '.join(found.test for found in unstable)}")
-    if len(unstable) > MOST_UNSTABLE:
-        lines.append(f"red, because {len(unstable)} tests are unstable and at most {MOST_UNSTABLE} may be")
+    before = count_unstable(skipped)
+    if (total := len(unstable) + before) > MOST_UNSTABLE:
+        lines.append(f"red, because {total} tests are unstable and at most {MOST_UNSTABLE} may be")
     passed = sum(result.passed for result in results)
-    lines.append(f"{passed} passed, {count_failures(results, in_ci=in_ci)} failed")
+    lines.append(f"{passed} passed, {count_failures(results, in_ci=in_ci, unstable_before=before)} failed")
     return lines
 
 

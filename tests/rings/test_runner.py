@@ -16,8 +16,8 @@ from e2e.cluster.progress import CANNOT_RUN
 from tests.rings.__main__ import run_stages
 from tests.rings.catalogue import PYTEST, Ring
 from tests.rings.results import ResultStore
-from tests.rings.runner import Result, count_allowed_failures, repeat_failures, run_ring
-from tests.rings.summary import count_failures, format_summary
+from tests.rings.runner import MOST_UNSTABLE, Result, UnstableTest, count_allowed_failures, repeat_failures, run_ring
+from tests.rings.summary import count_failures, format_summary, has_failures
 from tests.support.waiting import await_until
 
 pytestmark = pytest.mark.process
@@ -233,6 +233,16 @@ async def test_ring_runs_without_variables_that_would_change_its_result(folder, 
         "import os, sys; sys.exit(sum(name in os.environ for name in ('OPENAI_API_KEY', 'PYTEST_ADDOPTS')))"
     )
     assert (await run(ring, folder)).is_green
+
+
+def test_unstable_tests_of_rings_that_are_green_already_count():
+    skipped = {"unit": [f"test_{number}" for number in range(MOST_UNSTABLE)]}
+    ring = command_ring("", repeats=False)
+    result = Result(ring, 0, 1.0, passed=1, unstable=(UnstableTest("test_last", "a", "b"),))
+    assert not has_failures([replace(result, unstable=())], skipped, in_ci=False)
+    assert has_failures([result], skipped, in_ci=False)
+    lines = format_summary([result], skipped, in_ci=False)
+    assert lines[-2:] == ["red, because 11 tests are unstable and at most 10 may be", "1 passed, 11 failed"]
 
 
 @pytest.mark.parametrize("number", [1, 2])
