@@ -110,7 +110,7 @@ class Walker:
         # Old revisions differ because they depend on the history. So does memory, which outlives the Deployment that
         # mounted it.
         current = [
-            body for (kind, name), body in objects.items()
+            _without_class(body) for (kind, name), body in objects.items()
             if kind not in {"ConfigMap", "PersistentVolumeClaim"} or name in mounted or name in stated
         ]  # fmt: skip
         return self._reader.read(current, namespace=space)
@@ -129,3 +129,10 @@ class Walker:
             if is_stage or condition["type"] == "StorageDiffers":
                 return f"{condition['reason']}: {condition['message']}"
         return ""
+
+
+def _without_class(body: Object) -> Object:
+    """Return a volume claim without its class, which it keeps from the first spec that named one."""
+    if body["kind"] != "PersistentVolumeClaim":
+        return body
+    return {**body, "spec": {key: value for key, value in body["spec"].items() if key != "storageClassName"}}
