@@ -238,7 +238,7 @@ def _update(connection: sqlite3.Connection, schema: Sequence[str]) -> None:
 def use_write_ahead_log(connection: sqlite3.Connection) -> None:
     """Raises: sqlite3.Error: The file system does not support the shared memory of the write-ahead log."""
     mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
-    if mode != "wal":
+    if mode not in {"wal", "memory"}:  # A database in memory needs no log.
         raise sqlite3.OperationalError(f"its file system does not support SQLite's write-ahead log (mode {mode})")
 
 
