@@ -1,6 +1,7 @@
 """Kubeconfigs that the plugin must use as kubectl does: impersonation, token files, proxies and several files."""
 
 import json
+import os
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -115,6 +116,19 @@ def test_client_reaches_this_machine_without_the_proxy(
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     write_kubeconfig(token="t")
     assert listed_headers(server)
+
+
+@pytest.mark.process
+def test_first_of_several_files_names_the_user(
+    server: Server, write_kubeconfig: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_kubeconfig(token="t", **AS)
+    other = tmp_path / "other"
+    other.write_text(yaml.safe_dump({"users": [{"name": "me", "user": {"token": "t", "as": "mallory"}}]}))
+    paths = os.pathsep.join(map(str, (tmp_path / "kubeconfig", tmp_path / "absent", other)))
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", paths)
+    monkeypatch.setattr("fleetwright_cli.cluster.kubeconfig.KUBE_CONFIG_DEFAULT_LOCATION", paths)
+    assert ("Impersonate-User", "alice@example.com") in listed_headers(server)
 
 
 @pytest.mark.parametrize("user", [{}, {"token": "t"}, {"as": ""}, {"as-groups": None, "as-user-extra": None}])

@@ -28,7 +28,7 @@ _UNKNOWN_TASK: Final = "00000000-0000-4000-8000-000000000000"
 
 @dataclass(slots=True)
 class ProbeState:
-    """What earlier checks have found."""
+    """The findings of earlier checks."""
 
     server: ProbedServer
     text: str = "Good morning"
