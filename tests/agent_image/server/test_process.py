@@ -30,6 +30,7 @@ from fleetwright_agent.__main__ import last_words
 pytestmark = pytest.mark.starts_first
 
 EXAMPLE = Path(__file__).parents[3] / "examples/foreign-executor"
+LONGER_THAN_ANY_CEILING = 24 * 3600
 Start = Callable[..., Any]
 
 
@@ -148,11 +149,13 @@ async def test_idle_keepalive_connection_is_reused(start: Start) -> None:
         writer.close()
 
 
-async def test_second_sigterm_stops_at_once_and_fails_the_task(start: Start) -> None:
+async def test_second_sigterm_stops_at_once_and_fails_the_task(start: Start, mounted: Any) -> None:
+    config = json.loads(mounted.layout.config_file.read_text())
+    mounted.write(mounted.layout.config_file, config | {"drainSeconds": LONGER_THAN_ANY_CEILING})
     async with start() as agent:
         task = await agent.say("hang", "hanging", now=True)
         agent.process.terminate()
-        await asyncio.sleep(0.1)
+        assert await agent.reason() == "the agent is shutting down\n"
         agent.process.terminate()
         async with within("the process ends"):
             assert await agent.process.wait() == 0
