@@ -5,13 +5,14 @@ import signal
 import sys
 import time
 from collections import Counter
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 from e2e.control_plane.installation import ACCOUNT
 from e2e.faults.plan import Fault
 from tests.support.machine import ceiling
-from tests.support.waiting import within
+from tests.support.waiting import await_until, within
 
 
 async def test_o13_suspended_leader_writes_nothing_when_it_resumes(stand, capsys):
@@ -142,10 +143,8 @@ async def test_o17_clock_jump_moves_no_lease_and_rotates_no_token(stand, tmp_pat
     written = leader.plan.total_writes(space)
     for jump in (hours, 0):
         clock.jump(jump)
-        passes = await leader.passes()
-        while await leader.passes() < passes + 3:  # noqa: ASYNC110 - another process has no event
-            await asyncio.sleep(0.2)
-        await asyncio.sleep(5)  # By then the Lease was renewed.
+        await _three_passes(leader)
+        await _lease_is_renewed(stand, space, since=lease, hours=jump)
         await stand.quiet(space)
     assert leader.plan.total_writes(space) - written <= 4
     assert other.plan.total_writes(space) == 0
@@ -157,6 +156,28 @@ async def test_o17_clock_jump_moves_no_lease_and_rotates_no_token(stand, tmp_pat
     await stand.agent(space, instructions="Help well.")
     await stand.wait_until_programmed(space, "poet")
     assert other.plan.total_writes(space) == 0
+
+
+async def _three_passes(operator) -> None:
+    passes = await operator.passes()
+
+    async def are_done() -> bool:
+        return await operator.passes() >= passes + 3
+
+    await await_until(are_done, "the operator reconciles its agent three more times", pause=0.2)
+
+
+async def _lease_is_renewed(stand, space: str, *, since: dict[str, str], hours: int) -> None:
+    """Wait until the leader has renewed its Lease, with a clock that is wrong by so many hours."""
+    last = since
+
+    async def is_renewed() -> bool:
+        nonlocal last
+        last = await _lease(stand, space)
+        later = datetime.fromisoformat(last["renewTime"]) - datetime.fromisoformat(since["renewTime"])
+        return last["renewTime"] != since["renewTime"] and round(later / timedelta(hours=1)) == hours
+
+    await await_until(is_renewed, f"the Lease is renewed {hours} hours off", shown=lambda: (since, last), pause=0.2)
 
 
 class _Clock:
@@ -176,11 +197,15 @@ class _Clock:
 
 async def _stand_by(process) -> None:
     process.start()
-    while await process.ask("/readyz") != "ok":  # noqa: ASYNC110 - another process has no event
-        await asyncio.sleep(0.1)
+
+    async def is_ready() -> bool:
+        assert process.exit_code is None, f"the operator exited with {process.exit_code}:\n{process.log.read_text()}"
+        return await process.ask("/readyz") == "ok"
+
+    await await_until(is_ready, "the second operator is ready as a standby", shown=process.log.read_text, pause=0.1)
 
 
-async def _lease(stand, space: str) -> dict[str, object]:
+async def _lease(stand, space: str) -> dict[str, str]:
     return (await stand.client.find("Lease", f"{space}-system", ACCOUNT))["spec"]
 
 
