@@ -143,7 +143,6 @@ async def without_rules(stand):
 
 async def _validation_is(stand, *, on: bool) -> None:
     """Wait until validation is on or off for all kinds. The API server applies a changed CRD after a delay."""
-    await asyncio.sleep(2)
     for kind in MALFORMED:
 
         async def is_set(kind: str = kind) -> bool:
