@@ -156,10 +156,9 @@ async def test_failing_end_of_a_session_is_not_repeated_with_its_last_test(folde
 
 
 async def test_process_that_keeps_the_output_open_does_not_delay_the_ring(folder):
-    script = "import subprocess, sys; print('done'); subprocess.Popen(['sleep', '600'])"
+    script = "import subprocess, sys; print('done'); subprocess.Popen(['sleep', '86400'])"
     result = await run(command_ring(script), folder)
     assert (result.is_green, result.passed) == (True, 1)
-    assert result.seconds < 300
 
 
 async def test_ring_at_its_ceiling_names_the_open_tests(folder):

@@ -12,7 +12,7 @@ from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 from tests.support.machine import ceiling
-from tests.support.waiting import within
+from tests.support.waiting import await_until, within
 
 from fleetwright_agent.server.executors.port import Emit, TaskJob, TaskWork
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
@@ -210,13 +210,15 @@ def test_damaged_rows_are_limited_by_size_and_age() -> None:
 
 
 class Breaks(MemoryTaskLog):
-    """A log that raises an unexpected error."""
+    """A log that raises an unexpected error, until the test repairs it."""
 
     broken = True
+    successes = 0
 
     async def expired(self, now_ns: int) -> Any:
         if self.broken:
             raise RuntimeError("unexpected error")
+        self.successes += 1
         return await super().expired(now_ns)
 
 
@@ -230,7 +232,7 @@ async def test_maintenance_continues_after_an_unexpected_error(
             await asyncio.sleep(0.02)
     await serves(door)
     log.broken = False
-    await asyncio.sleep(0.5)
+    await await_until(lambda: log.successes, "a round of maintenance succeeds")
     settled = await metric(door, "upkeep_failures_total")
-    await asyncio.sleep(0.1)
+    await await_until(lambda: log.successes >= 4, "three more rounds of maintenance succeed")
     assert await metric(door, "upkeep_failures_total") == settled

@@ -18,6 +18,7 @@ from fleetwright_agent.storage.memory.push_store import MemoryPushStore
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 
 HANG = 0
+LONGER_THAN_ANY_CEILING = 24 * 3600.0
 
 
 async def gated(request: TurnRequest) -> AsyncIterator[Frame]:
@@ -202,7 +203,7 @@ async def test_push_delivery_gives_up_and_reports_the_reason(
 
 async def test_push_slow_receiver_does_not_delay_others(open_push: Any, receive: Any) -> None:
     slow, quick = await receive(HANG), await receive()
-    door = await open_push(slow, quick, script=at_once, times=DeliveryTimes(attempt=200.0))
+    door = await open_push(slow, quick, script=at_once, times=DeliveryTimes(attempt=LONGER_THAN_ANY_CEILING))
     for number in range(12):
         await sent(door, f"slow {number}", {"url": slow.url}, now=False)
     await slow.until(4)
@@ -212,7 +213,6 @@ async def test_push_slow_receiver_does_not_delay_others(open_push: Any, receive:
     await quick.until(12)
     took = asyncio.get_running_loop().time() - started
     print(f"the quick receiver had its notifications after {took:.2f} s")  # noqa: T201 - the figure
-    assert took < 100
     assert (slow.most_at_once, len(slow.heard)) == (4, 4)
 
 
@@ -255,8 +255,8 @@ async def test_push_late_registration_gets_later_updates_or_the_end(open_push: A
 
 
 async def test_push_configs_are_managed_by_their_owner_only(open_push: Any, receive: Any) -> None:
-    hook, gate = await receive(), asyncio.Event()
-    door = await open_push(hook, script=speaks_until(gate))
+    hook, remaining, gate = await receive(), await receive(), asyncio.Event()
+    door = await open_push(hook, remaining, script=speaks_until(gate))
     task = await door.say("hello", now=True)
     place = {"taskId": task["id"]}
     secret = {"token": "t", "authentication": {"scheme": "Bearer", "credentials": "never-told-again"}}
@@ -283,13 +283,12 @@ async def test_push_configs_are_managed_by_their_owner_only(open_push: Any, rece
         assert "error" not in await door.call("DeleteTaskPushNotificationConfig", {**place, "id": "a"})
     assert (await door.call("GetTaskPushNotificationConfig", {**place, "id": "a"}))["error"]["code"] == -32001
     await door.call("DeleteTaskPushNotificationConfig", {**place, "id": "b"})
-    await asyncio.sleep(1)  # notifications in flight arrive
+    await door.call("CreateTaskPushNotificationConfig", {**place, "id": "remaining", "url": remaining.url})
+    await remaining.until(1)  # Notifications that were in flight at the removal have arrived before.
     heard = len(hook.heard)
-    await asyncio.sleep(0.3)
-    assert (await door.get(task["id"]))["status"]["state"] == "TASK_STATE_WORKING"
+    await remaining.until(3)
     gate.set()
-    await door.until(task["id"], "TASK_STATE_COMPLETED")
-    await asyncio.sleep(0.3)
+    await remaining.until_state("COMPLETED")
     assert len(hook.heard) == heard
 
 
