@@ -21,8 +21,11 @@ from e2e.cluster.parts import CONTROL_PLANE
 from e2e.cluster.ports import free_port
 from e2e.cluster.processes import Processes, terminate
 from e2e.cluster.progress import SILENT, Progress
+from tests.support.machine import ceiling
 
 READY_SECONDS = 90.0
+_ANSWER_SECONDS = 0.5
+"""The time in which the API server answers a request."""
 _ROOMY = {"GOGC": "800", "GOMEMLIMIT": "5GiB"}
 """Garbage is collected rarely, because test machines have enough memory but little processor time."""
 _SPARE_ACCOUNT = "/api/v1/namespaces/kube-public/serviceaccounts/default"
@@ -256,7 +259,7 @@ class ControlPlane:
             opener = urllib.request.build_opener(
                 urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
             )
-            with opener.open(request, timeout=5) as answer:
+            with opener.open(request, timeout=ceiling(_ANSWER_SECONDS)) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as refused:
             with refused:  # the response holds the connection

@@ -21,6 +21,7 @@ from e2e.cluster.node import Node
 from e2e.cluster.parts import NODE
 from e2e.cluster.paths import CHECKOUT, STATE
 from e2e.cluster.progress import ClusterError, Progress
+from tests.support.machine import machine_factor
 
 PORTS = Ports(etcd=2379, etcd_peer=2380, api=6443, controllers=10257)
 READY_SECONDS = 90.0
@@ -195,5 +196,5 @@ def _is_true(kubectl: Kubectl, condition: str, *words: str) -> bool:
 
 def _connects(address: str, port: int) -> bool:
     with socket.socket() as probe:
-        probe.settimeout(1)
+        probe.settimeout(machine_factor())
         return probe.connect_ex((address, port)) == 0

@@ -15,8 +15,11 @@ from e2e.faults.cases import Findings
 from e2e.faults.plan import Case, Plan, Point
 from e2e.faults.proxy import FaultProxy
 from e2e.faults.settling import settled
+from tests.support.machine import machine_factor
 
+# A slow machine multiplies these times by its factor, because its operator needs longer between two writes.
 _HOLD_SECONDS = 8.0
+"""The longest time for which a write is blocked while other writes of the operator continue."""
 _STILL_SECONDS = 2.5
 """Longer than any pause of the operator here.
 
@@ -25,6 +28,7 @@ An operator without writes for this time waits for blocked or other writes.
 _IDLE_SECONDS = 5.0
 """An operator that is idle for this long, with an empty work queue, will not reach the remaining cases."""
 _HANG_UP_SECONDS = 10.0
+"""The time in which the connections of a killed operator end."""
 _SHOWN_LOG = 6000
 _BUSY_SECONDS = 60.0
 """The time limit for a busy machine, on which nothing may happen for a while although there is work to do."""
@@ -140,9 +144,10 @@ class OperatorGroup:
         return bool(self.proxy.held)
 
     def _comes_no_further(self, spaces: Collection[str], *, still: float, standing: float, waited: float) -> bool:
+        factor = machine_factor()
         if self.proxy.held:
-            return still > _STILL_SECONDS or standing > _HOLD_SECONDS
-        return waited > _BUSY_SECONDS or (still > _IDLE_SECONDS and self._rest(spaces))
+            return still > _STILL_SECONDS * factor or standing > _HOLD_SECONDS * factor
+        return waited > _BUSY_SECONDS * factor or (still > _IDLE_SECONDS * factor and self._rest(spaces))
 
     def _rest(self, spaces: Collection[str]) -> bool:
         return not any(settled(self._scene.cache.objects(space).values()) for space in spaces)
@@ -154,7 +159,7 @@ class OperatorGroup:
             await self.process.stop(signal.SIGKILL)
             # Each request ends with its connection. Requests that are blocked later belong to the next operator.
             if held:
-                await asyncio.wait(held, timeout=_HANG_UP_SECONDS)
+                await asyncio.wait(held, timeout=_HANG_UP_SECONDS * machine_factor())
             due = self._due(spaces)
             await self._start_again()
             return due

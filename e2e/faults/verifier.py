@@ -8,10 +8,16 @@ from e2e.faults.cases import Chain, Verdict
 from e2e.faults.operator_group import Scene
 from e2e.faults.reference import References, StepReference, difference, loose_reader
 from e2e.faults.settling import settled
-from tests.support.machine import ceiling
+from tests.support.machine import ceiling, machine_factor
+from tests.support.waiting import PROMISED_SECONDS
 
 _LATE_SECONDS = 5.0
-"""The time in which a remaining fault may still occur after the state equals the reference."""
+"""The time in which a remaining fault may still occur after the state equals the reference.
+
+Slow machines get longer.
+"""
+_STAYING_SECONDS = 0.5
+"""The promised time in which the watch shows that a namespace is still in the state that it had reached."""
 
 
 class Verifier:
@@ -64,15 +70,16 @@ class Verifier:
         await asyncio.gather(*(self._stayed(space, reference) for space, reference in list(self._arrived.items())))
 
     async def _stayed(self, space: str, reference: StepReference) -> None:
-        if problem := await self._difference(space, reference, seconds=5):
+        if problem := await self._difference(space, reference, promised=_STAYING_SECONDS):
             step = reference.step.name
             self._scene.findings.complaints.append(f"{space} converged after {step!r} and did not stay: {problem}")
 
     async def _all_struck(self, chain: Chain) -> bool:
         plan, watch_cache = self._scene.plan, self._scene.cache
-        return await watch_cache.until(chain.space, lambda: not plan.due(chain.space), seconds=_LATE_SECONDS)
+        late = _LATE_SECONDS * machine_factor()
+        return await watch_cache.until(chain.space, lambda: not plan.due(chain.space), seconds=late)
 
-    async def _difference(self, space: str, reference: StepReference, *, seconds: float | None = None) -> str:
+    async def _difference(self, space: str, reference: StepReference, *, promised: float = PROMISED_SECONDS) -> str:
         """Return "" if the namespace reaches the state of the reference in time, otherwise the difference."""
         wanted = reference.state if self._strict else reference.loose_state
         objects = self._scene.cache.objects(space)
@@ -85,7 +92,7 @@ class Verifier:
             # A state that is not settled differs for certain, and this check is cheap.
             return not settled(objects.values()) and now() == wanted
 
-        limit = seconds or ceiling()
+        limit = ceiling(promised)
         if await self._scene.cache.until(space, alike, seconds=limit, pause=0.25):
             if reference.step.lasts:
                 self._arrived[space] = reference

@@ -4,7 +4,9 @@ Both ways are used: direct calls with one token of the gateway that is bound to 
 line is `direct 200` or `gateway 404`; 0 means that there was no answer. The token stays the same until it has been
 used for three minutes, so a refusal is never due to its expiry.
 
-    python edge_poller.py http://GATEWAY http://CALLEE NAMESPACE/CALLEE
+    python edge_poller.py http://GATEWAY http://CALLEE NAMESPACE/CALLEE SECONDS
+
+SECONDS is the time after which a request ends without an answer.
 """
 
 import sys
@@ -30,12 +32,12 @@ _VERSION = {"A2A-Version": "1.0"}
 class DirectPolls:
     """Calls of the agent itself, on one connection, with a proof for each request."""
 
-    def __init__(self, gateway: str, callee: str, audience: str) -> None:
+    def __init__(self, gateway: str, callee: str, audience: str, seconds: float) -> None:
         self._gateway = f"{gateway}/oauth/token"
         self._callee = f"{callee}/a2a"
         self._audience = audience
         self._key = new_proof_key()
-        self._http = httpx.Client(timeout=5, trust_env=False)
+        self._http = httpx.Client(timeout=seconds, trust_env=False)
         self._nonces = {self._gateway: "", self._callee: ""}
         self._token = ""
         self._until = 0.0
@@ -66,9 +68,9 @@ class DirectPolls:
 class GatewayPolls:
     """Calls through the gateway, with the token of the pod."""
 
-    def __init__(self, gateway: str, audience: str) -> None:
+    def __init__(self, gateway: str, audience: str, seconds: float) -> None:
         self._url = f"{gateway}/agents/{audience}/a2a"
-        self._http = httpx.Client(timeout=5, trust_env=False)
+        self._http = httpx.Client(timeout=seconds, trust_env=False)
 
     def status(self) -> int:
         headers = {"Authorization": f"Bearer {pod_token()}", **_VERSION}
@@ -93,10 +95,11 @@ def poll(name: str, status: Callable[[], int], pause: float) -> None:
 
 
 def main() -> None:
-    gateway, callee, audience = sys.argv[1:]
-    direct = DirectPolls(gateway, callee, audience)
+    gateway, callee, audience = sys.argv[1:4]
+    seconds = float(sys.argv[4])
+    direct = DirectPolls(gateway, callee, audience, seconds)
     threading.Thread(target=poll, args=("direct", direct.status, _DIRECT_PAUSE), daemon=True).start()
-    poll("gateway", GatewayPolls(gateway, audience).status, _GATEWAY_PAUSE)
+    poll("gateway", GatewayPolls(gateway, audience, seconds).status, _GATEWAY_PAUSE)
 
 
 if __name__ == "__main__":

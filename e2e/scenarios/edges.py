@@ -10,10 +10,13 @@ from typing import IO
 
 from e2e.cluster.deploy import SYSTEM
 from e2e.scenarios.fleet import Fleet, agent
+from tests.support.machine import ceiling
 
 _POLLER = Path(__file__).with_name("edge_poller.py")
 _GATEWAY = f"http://fleetwright-gateway.{SYSTEM}"
 """The address in the proofs of the callers, which the gateway compares with its own."""
+_ANSWER_SECONDS = 0.5
+"""The time in which the callee or the gateway answers a small request."""
 ACCEPTED = {"direct": 200, "gateway": 200}
 REFUSED = {"direct": 401, "gateway": 404}
 
@@ -64,7 +67,8 @@ class Edge:
         """Call the callee from the pod of the caller until the block ends."""
         space, answers = self._fleet.namespace, Answers()
         urls = (_GATEWAY, f"http://{self._callee}.{space}.svc.cluster.local", f"{space}/{self._callee}")
-        program = ("--container=agent", "--", "python", "-c", _POLLER.read_text(), *urls)
+        seconds = str(ceiling(_ANSWER_SECONDS))
+        program = ("--container=agent", "--", "python", "-c", _POLLER.read_text(), *urls, seconds)
         pod = self._fleet.pod_of(self._caller)
         with self._fleet.kubectl.following("exec", pod, f"--namespace={space}", *program) as stream:
             threading.Thread(target=answers.follow, args=(stream,), daemon=True).start()

@@ -25,7 +25,7 @@ from tests.support.machine import ceiling, machine_factor
 from tests.support.waiting import PROMISED_SECONDS, wait_until
 
 _KUBECTL_SECONDS = 20.0
-"""The time by which kubectl itself must end before its process is ended."""
+"""The time by which kubectl itself must end before its process is ended. Slow machines get longer."""
 _SHOWN_LINES = 40
 _ANSWER_SECONDS = 6.0
 """The time in which a caller may expect an answer. Its request ends after ten times as long."""
@@ -91,7 +91,7 @@ class Fleet:
         self.run("apply", "-f", folder)
 
     def run(self, *words: str | Path, stdin: str | None = None) -> str:
-        seconds = ceiling() + _KUBECTL_SECONDS
+        seconds = ceiling() + _KUBECTL_SECONDS * machine_factor()
         return self.kubectl.run(f"--namespace={self.namespace}", *words, stdin=stdin, seconds=seconds)
 
     def plugin(self, *words: str) -> str:

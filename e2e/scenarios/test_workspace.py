@@ -14,7 +14,7 @@ from e2e.cluster.provider import Provider
 from e2e.scenarios import workloads
 from e2e.scenarios.fleet import Caller, Fleet, message, text_of, user
 from e2e.scenarios.reviewers import decide, opened, reviewer
-from tests.support.machine import machine_factor
+from tests.support.machine import ceiling, machine_factor
 
 GIT_SERVER = Path(__file__).with_name("git_server.py").read_text()
 SHOP = CHECKOUT / "examples/coding-agent/shop"
@@ -32,15 +32,18 @@ GO_TEST = (
     r"printf 'package answer\nimport `testing`\nfunc TestAnswer(t *testing.T) { if 6 * 7 != 42 { t.Fail() } }\n'"
     " > answer_test.go && go mod init answer && go test -vet=off"
 )
+ANSWER_SECONDS = 2.0
+"""The time in which the proxy of the workspace answers a request."""
 
 FETCH = """
 import http.client, os, sys, urllib.error, urllib.parse, urllib.request
+seconds = float(sys.argv[2])
 try:
-    print(urllib.request.urlopen(f"http://{sys.argv[1]}/private/skills.git/info/refs", timeout=20).status)
+    print(urllib.request.urlopen(f"http://{sys.argv[1]}/private/skills.git/info/refs", timeout=seconds).status)
 except urllib.error.HTTPError as error:
     print(error.code)
 proxy = urllib.parse.urlsplit(os.environ["https_proxy"])
-connection = http.client.HTTPConnection(proxy.hostname, proxy.port, timeout=20)
+connection = http.client.HTTPConnection(proxy.hostname, proxy.port, timeout=seconds)
 connection.request("CONNECT", f"{sys.argv[1]}:80")
 print(connection.getresponse().status)
 """
@@ -203,7 +206,7 @@ def test_shell_reaches_a_named_host_through_the_proxy_only(desk: Desk) -> None:
         (_host(desk.fleet), "401", "200"),
         (f"{AGENT}.{desk.fleet.namespace}.svc", "403", "403"),
     ):
-        assert desk.shell("python3", "-c", FETCH, host).split() == [code, tunnel], host
+        assert desk.shell("python3", "-c", FETCH, host, str(ceiling(ANSWER_SECONDS))).split() == [code, tunnel], host
     log = desk.fleet.run("logs", f"deployment/{AGENT}-egress")
     assert f"refused host={AGENT}.{desk.fleet.namespace}.svc port=80 reason='host not allowed'" in log
 
