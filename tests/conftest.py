@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.machine import REPORT_SECONDS, ceiling, machine_factor
+from tests.support.machine import machine_factor, outer_ceiling
 from tests.virtual_time import VirtualLoop
 
 _MARKERS = (
@@ -75,7 +75,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if _needs_process(item):
             item.add_marker(pytest.mark.process)
         if not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(ceiling() + REPORT_SECONDS))
+            item.add_marker(pytest.mark.timeout(outer_ceiling()))
     items.sort(key=lambda item: item.get_closest_marker("starts_first") is None)
 
 

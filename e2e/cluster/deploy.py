@@ -13,7 +13,7 @@ from e2e.cluster.images import Built
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.paths import CHECKOUT
 from e2e.cluster.progress import ClusterError, Progress
-from tests.support.machine import ceiling, machine_factor
+from tests.support.machine import ceiling
 
 RELEASE = "fleetwright"
 SYSTEM = "fleetwright-system"
@@ -55,7 +55,7 @@ def values(built: Sequence[Built]) -> dict[str, str]:
     return {keys[image.image.name]: image.pinned for image in built if image.image.name in keys}
 
 
-def install(helm: Helm, *, chosen: Mapping[str, str], seconds: int = 180) -> None:
+def install(helm: Helm, *, chosen: Mapping[str, str]) -> None:
     helm.kubectl.apply([namespace(SYSTEM)])
     sets = [f"--set-string={key}={value}" for key, value in chosen.items()]
     where = f"--namespace={SYSTEM}"
@@ -67,7 +67,7 @@ def install(helm: Helm, *, chosen: Mapping[str, str], seconds: int = 180) -> Non
             *(
                 where,
                 "--wait",
-                f"--timeout={seconds * machine_factor():.0f}s",
+                f"--timeout={ceiling():.0f}s",
                 *sets,
                 "--set=rbac.clusterWideSecrets=true",
                 "--set=gateway.enabled=true",
@@ -95,30 +95,27 @@ def _state(kubectl: Kubectl) -> str:
 
 def uninstall(helm: Helm, progress: Progress) -> None:
     """Remove the release and the quickstart. Remove the CRDs only if no custom object is left in the cluster."""
-    helm.kubectl.run(
-        "delete", "namespace", QUICKSTART, "--ignore-not-found", f"--timeout={180 * machine_factor():.0f}s"
-    )
+    helm.kubectl.run("delete", "namespace", QUICKSTART, "--ignore-not-found", f"--timeout={ceiling():.0f}s")
     helm.run("uninstall", RELEASE, f"--namespace={SYSTEM}", "--ignore-not-found", "--wait")
     left = helm.kubectl.attempt("get", ",".join(DEFINITIONS), "--all-namespaces", "-o", "name").stdout.split()
     if left:
         progress.say(f"the CRDs remain, because the cluster has other objects of them: {' '.join(left[:5])}")
     else:
         helm.kubectl.run("delete", "customresourcedefinition", *DEFINITIONS, "--ignore-not-found")
-    helm.kubectl.run("delete", "namespace", SYSTEM, "--ignore-not-found", f"--timeout={180 * machine_factor():.0f}s")
+    helm.kubectl.run("delete", "namespace", SYSTEM, "--ignore-not-found", f"--timeout={ceiling():.0f}s")
 
 
 def namespace(name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": RESTRICTED}}
 
 
-def quickstart(kubectl: Kubectl, progress: Progress, *, seconds: int = 180) -> None:
+def quickstart(kubectl: Kubectl, progress: Progress) -> None:
     kubectl.apply([namespace(QUICKSTART)])
     kubectl.run("apply", f"--namespace={QUICKSTART}", "-f", CHECKOUT / "examples" / "quickstart")
     progress.say("quickstart applied")
     waited = kubectl.attempt(
         *("wait", "--for=condition=Ready", "agents", "--all"),
-        *(f"--namespace={QUICKSTART}", f"--timeout={seconds * machine_factor():.0f}s"),
-        seconds=seconds + 30,
+        *(f"--namespace={QUICKSTART}", f"--timeout={ceiling():.0f}s"),
     )
     if waited.returncode:
         shown = kubectl.attempt("get", "agents,mcpservers,skills,pods", f"--namespace={QUICKSTART}").stdout
@@ -178,5 +175,6 @@ def say(kubectl: Kubectl, pod: str, *, agent: str, words: str, where: str = QUIC
     """Return the output of `fleetwright say`: the answer of the agent and its cost."""
     url = f"http://{agent}.{where}.svc.cluster.local"
     # The network plugin may admit a new pod only a moment after its start.
-    command = ("fleetwright", "say", "--wait=30", f"--url={url}", "--token-file=/run/credential/token", words)
-    return kubectl.run("exec", pod, f"--namespace={where}", "--", *command, seconds=320).strip()
+    seconds, token = f"--wait={ceiling(3):.0f}", "--token-file=/run/credential/token"
+    command = ("fleetwright", "say", seconds, f"--url={url}", token, words)
+    return kubectl.run("exec", pod, f"--namespace={where}", "--", *command).strip()

@@ -12,7 +12,7 @@ from e2e.cluster.images import Built
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.paths import CHECKOUT, STATE
 from e2e.cluster.progress import ClusterError, Progress
-from tests.support.machine import ceiling, machine_factor
+from tests.support.machine import ceiling
 
 
 class Kind:
@@ -46,7 +46,7 @@ class Kind:
                 "create",
                 "cluster",
                 f"--name={self._cluster}",
-                f"--wait={180 * machine_factor():.0f}s",
+                f"--wait={ceiling():.0f}s",
                 f"--kubeconfig={self._file}",
             )
         else:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from e2e.cluster.progress import ClusterError
-from tests.support.machine import machine_factor
+from tests.support.machine import outer_ceiling
 
 Manifest = Mapping[str, Any]
 _FORWARDED = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) ")
@@ -28,8 +28,11 @@ class Kubectl:
     cache: Path | None = None
     """The discovery cache; by default that of the user."""
 
-    def run(self, *words: str | Path, stdin: str | None = None, seconds: float = 300) -> str:
+    def run(self, *words: str | Path, stdin: str | None = None, seconds: float | None = None) -> str:
         """Return the output.
+
+        Args:
+            seconds: The time after which kubectl is ended. By default it may wait for the longest ceiling and report.
 
         Raises:
             ClusterError: kubectl failed; the message holds the end of its output.
@@ -40,7 +43,7 @@ class Kubectl:
         return done.stdout
 
     def attempt(
-        self, *words: str | Path, stdin: str | None = None, seconds: float = 300
+        self, *words: str | Path, stdin: str | None = None, seconds: float | None = None
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*self._command, *words],
@@ -48,7 +51,7 @@ class Kubectl:
             env=self._environment,
             capture_output=True,
             text=True,
-            timeout=seconds * machine_factor(),
+            timeout=outer_ceiling() if seconds is None else seconds,
             check=False,
         )
 

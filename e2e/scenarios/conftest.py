@@ -21,7 +21,7 @@ from e2e.cluster.run_folder import reaped_session
 from e2e.scenarios.core import CORE
 from e2e.scenarios.fleet import Fleet
 from e2e.scenarios.taking_turns import first_of_all, turn
-from tests.support.machine import REPORT_SECONDS, ceiling
+from tests.support.machine import ceiling, outer_ceiling
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     The first test waits while the cluster is created. This time must not count as the test's own.
     """
     for item in items:
-        item.add_marker(pytest.mark.timeout(ceiling() + REPORT_SECONDS, func_only=True))
+        item.add_marker(pytest.mark.timeout(outer_ceiling(), func_only=True))
         if f"{item.path.name}::{getattr(item, 'originalname', item.name)}" not in CORE:
             item.add_marker(pytest.mark.exhaustive)
 

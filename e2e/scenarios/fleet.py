@@ -24,8 +24,6 @@ from e2e.scenarios import workloads
 from tests.support.machine import ceiling, machine_factor
 from tests.support.waiting import PROMISED_SECONDS, wait_until
 
-_KUBECTL_SECONDS = 20.0
-"""The time by which kubectl itself must end before its process is ended. Slow machines get longer."""
 _SHOWN_LINES = 40
 _ANSWER_SECONDS = 6.0
 """The time in which a caller may expect an answer. Its request ends after ten times as long."""
@@ -91,8 +89,7 @@ class Fleet:
         self.run("apply", "-f", folder)
 
     def run(self, *words: str | Path, stdin: str | None = None) -> str:
-        seconds = ceiling() + _KUBECTL_SECONDS * machine_factor()
-        return self.kubectl.run(f"--namespace={self.namespace}", *words, stdin=stdin, seconds=seconds)
+        return self.kubectl.run(f"--namespace={self.namespace}", *words, stdin=stdin)
 
     def plugin(self, *words: str) -> str:
         """Run `kubectl fleetwright` as a user does, with this checkout's CLI. Return its standard output."""
@@ -192,7 +189,7 @@ class Fleet:
         seconds = _CONNECT_SECONDS * machine_factor()
         connect = f"import socket; socket.create_connection(({host!r}, {port}), timeout={seconds})"
         where = ("exec", pod, f"--namespace={self.namespace}", "--")
-        return self.kubectl.attempt(*where, "python", "-c", connect, seconds=ceiling()).returncode == 0
+        return self.kubectl.attempt(*where, "python", "-c", connect).returncode == 0
 
 
 @dataclass(frozen=True)

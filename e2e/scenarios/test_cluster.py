@@ -38,7 +38,7 @@ class Here:
         )
 
     def run(self, pod: str, *command: str) -> tuple[bool, str]:
-        done = self.kubectl.attempt("exec", pod, f"--namespace={self.namespace}", "--", *command, seconds=ceiling())
+        done = self.kubectl.attempt("exec", pod, f"--namespace={self.namespace}", "--", *command)
         return done.returncode == 0, done.stdout + done.stderr
 
     def reaches(self, pod: str, url: str) -> bool:

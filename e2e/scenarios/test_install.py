@@ -42,7 +42,7 @@ class Release:
         seconds = 2 * machine_factor()
         connect = f"import socket; socket.create_connection(({host!r}, {port}), timeout={seconds})"
         command = (f"--namespace={self.namespace}", f"deployment/{SECOND}-operator", "--", "python", "-c", connect)
-        return self.helm.kubectl.attempt("exec", *command, seconds=ceiling()).returncode == 0
+        return self.helm.kubectl.attempt("exec", *command).returncode == 0
 
 
 @pytest.fixture
@@ -112,5 +112,5 @@ def test_release_is_restricted_upgraded_and_uninstalled(
     fleet.ready(f"pod/{pod}")
     assert {item["metadata"]["name"] for item in fleet.get("agents")["items"]} == {"poet", "painter"}
     for space in spaces.values():
-        resting.run("delete", "namespace", space, f"--timeout={ceiling():.0f}s", seconds=ceiling())
+        resting.run("delete", "namespace", space, f"--timeout={ceiling():.0f}s")
         assert resting.run("get", "namespace", space, "--ignore-not-found") == ""

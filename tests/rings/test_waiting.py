@@ -22,6 +22,11 @@ def test_ceiling_grows_with_the_factor_of_the_machine(monkeypatch, promised, sec
     assert machine.ceiling(promised) == seconds * 1.5
 
 
+def test_outer_ceiling_leaves_time_for_the_message_of_a_wait(monkeypatch):
+    monkeypatch.setenv(machine.VARIABLE, "1.5")
+    assert machine.outer_ceiling() == 200.0 * 1.5
+
+
 def test_wait_until_returns_the_first_truthy_result():
     results = iter([None, 0, "ready"])
     assert wait_until(lambda: next(results), "ready") == "ready"

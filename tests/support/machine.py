@@ -17,8 +17,8 @@ REFERENCE_SECONDS = 0.15
 """The duration of `_work` on two quiet cores of the machine on which the budgets of the rings were measured."""
 LONGEST_SECONDS = 180.0
 """No ceiling is longer, before it is multiplied by the factor."""
-REPORT_SECONDS = 20.0
-"""The time after the ceiling of a wait, so that a test fails with the message of its wait."""
+_REPORT_SECONDS = 20.0
+"""The time in which a wait that reached its ceiling reports what it waited for."""
 MARGIN = 10.0
 """A ceiling is this many times longer than the promised duration."""
 
@@ -71,3 +71,11 @@ def is_in_ci() -> bool:
 def ceiling(promised_seconds: float = LONGEST_SECONDS / MARGIN) -> float:
     """Return the seconds after which a wait for something that should take `promised_seconds` has failed."""
     return min(promised_seconds * MARGIN, LONGEST_SECONDS) * machine_factor()
+
+
+def outer_ceiling() -> float:
+    """Return the seconds after which a test or program ends whose waits have the longest ceiling.
+
+    It ends some time after this ceiling, so that it fails with the message of its wait.
+    """
+    return ceiling() + _REPORT_SECONDS * machine_factor()

@@ -13,6 +13,7 @@ from e2e.cluster.paths import CHECKOUT
 from e2e.cluster.progress import Progress
 from e2e.scenarios.fleet import Fleet, message
 from e2e.scenarios.reviewers import reviewer
+from tests.support.machine import ceiling
 
 GATEWAY = "service/fleetwright-gateway"
 PERSON = "ada"
@@ -62,7 +63,7 @@ def team_on_cluster() -> Iterator[GatewayClient]:
     fleet = Fleet(kubectl, _NAMESPACE, image)
     try:
         fleet.apply_folder(_MODEL)
-        fleet.run("rollout", "status", "deployment/offline-model", "--timeout=120s")
+        fleet.run("rollout", "status", "deployment/offline-model", f"--timeout={ceiling():.0f}s")
         fleet.apply(*reviewer(fleet, PERSON))
         fleet.run("create", "role", "invoke", "--verb=create", "--resource=agents.fleetwright.dev/invoke")
         fleet.run("create", "rolebinding", "invoke", "--role=invoke", f"--serviceaccount={_NAMESPACE}:{PERSON}")
