@@ -80,7 +80,10 @@ def workspace(screen: PtyScreen) -> None:
     _ready(screen, "coder")
     _type(screen, "The test of this shop fails. Repair it.")
     for asked in ("price * count", "unittest"):
-        screen.wait(lambda asked=asked: asked in screen.text and "[y] approve" in "\n".join(screen.lines))
+        screen.wait_until(
+            lambda asked=asked: asked in screen.text and "[y] approve" in "\n".join(screen.lines),
+            f"the text has {asked!r}, and the screen offers to approve",
+        )
         time.sleep(_APPROVAL_SECONDS)
         screen.type("y")
     screen.wait("passes now")
@@ -101,7 +104,7 @@ def kubectl(screen: PtyScreen) -> None:
 
 
 def _prompt(screen: PtyScreen) -> None:
-    screen.wait(lambda: "$" in [line for line in screen.lines if line][-1:])
+    screen.wait_until(lambda: "$" in [line for line in screen.lines if line][-1:], "the last line is the prompt `$`")
 
 
 def _type(screen: PtyScreen, text: str) -> None:
@@ -109,7 +112,10 @@ def _type(screen: PtyScreen, text: str) -> None:
 
 
 def _ready(screen: PtyScreen, agent: str = "desk") -> None:
-    screen.wait(lambda: any(line.startswith(f"{agent} · ") and line.endswith("· ready") for line in screen.lines))
+    screen.wait_until(
+        lambda: any(line.startswith(f"{agent} · ") and line.endswith("· ready") for line in screen.lines),
+        f"a line begins with {agent!r} and ends with `ready`",
+    )
 
 
 def picture(screen: PtyScreen, title: str) -> str:

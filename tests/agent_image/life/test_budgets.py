@@ -1,12 +1,12 @@
 """An agent with a budget, over A2A: the errors when it is exhausted, and usage that survives a kill."""
 
-import asyncio
 from typing import Any
 
 import httpx
 from tests.support.agent.reports import read_cost
 from tests.support.machine import ceiling
 from tests.support.plain_http import NO_TLS
+from tests.support.waiting import await_until
 
 TINY = {"period": "Month", "tokens": 4000}
 
@@ -107,8 +107,11 @@ async def test_budget_refusal_fails_a_task_that_has_effects(agent, house):
 async def test_cancelled_model_call_is_charged(agent, house):
     async with agent() as guest:
         task = await guest.say("Tell me a story [[long:400]] [[pause:0.02]]", now=True)
-        while not (await guest.get(task)).get("artifacts"):  # noqa: ASYNC110 - it looks from outside
-            await asyncio.sleep(0.02)
+
+        async def has_text() -> bool:
+            return bool((await guest.get(task)).get("artifacts"))
+
+        await await_until(has_text, "the task has the first words of the story")
         await guest.call("CancelTask", {"id": task["id"]})
         ended = await guest.rested(task)
         assert ended["status"]["state"] == "TASK_STATE_CANCELED"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.waiting import within
 
 from fleetwright_agent.audit.content import call_line
 from fleetwright_agent.audit.files import FILE, backup_of
@@ -261,9 +262,10 @@ async def test_audit_lock_timeout_is_reported_and_retried(tmp_path: Path) -> Non
         fcntl.flock(held, fcntl.LOCK_EX)
         waiting = asyncio.create_task(opened.record("tool_call", {"tool": "t"}))
         others = 0
-        while not waiting.done():
-            await asyncio.sleep(0.01)
-            others += 1
+        async with within("the writer gives up waiting for the lock"):
+            while not waiting.done():
+                await asyncio.sleep(0.01)
+                others += 1
         with pytest.raises(AuditFailed, match="another process holds it"):
             await waiting
     assert len(failures) == 1

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from a2a.types.a2a_pb2 import Message, Part, Task, TaskArtifactUpdateEvent, TaskState, TaskStatusUpdateEvent
 from google.protobuf.json_format import MessageToDict
+from tests.support.waiting import await_until
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.extension_codec import read
@@ -318,8 +319,7 @@ async def test_event_mapper_reports_cost(
 async def test_aborted_run_keeps_its_text_and_its_cost(tell: Callable[..., Told]) -> None:
     told = tell(Usage("m", 3, 1), Text("half"), 60.0)
     running = asyncio.ensure_future(told.run())
-    while not told.pieces:  # noqa: ASYNC110 - frames arrive one loop turn after the other
-        await asyncio.sleep(0)
+    await await_until(lambda: told.pieces, "the run has its first frame", pause=0)
     running.cancel()
     await asyncio.wait({running})
     final = told.work.cut(Termination(TaskState.TASK_STATE_CANCELED, "Stopped.", "canceled"))

@@ -189,8 +189,7 @@ async def test_r6_broken_call_does_not_repeat_concurrent_calls():
     async with serving(server.app()) as port, connected(port) as connection:
         (tool,) = await connection.tools()
         calling = asyncio.create_task(tool.run(CALL))
-        while server.asked["tools/call"] == 0:  # noqa: ASYNC110 - it asks from outside
-            await asyncio.sleep(0.01)
+        await await_until(lambda: server.asked["tools/call"], "the server gets the first call")
         outcomes = await asyncio.gather(calling, tool.run(CALL), return_exceptions=True)
         slow.set()
     assert [UNKNOWN in str(outcome) for outcome in outcomes] == [True, True]
@@ -315,8 +314,9 @@ async def test_r6_sse_transport_works_and_its_end_fails_its_calls(tmp_path):
             (tool,) = await await_until(lambda: _find_tools(connection), "the server lists its tools", pause=0.1)
             assert await tool.run(CALL) == "done"
             calling = asyncio.create_task(tool.run(CALL))
-            while calls.read_text() != "add\nadd\n":  # noqa: ASYNC110 - it asks from outside
-                await asyncio.sleep(0.01)
+            await await_until(
+                lambda: calls.read_text() == "add\nadd\n", "the server gets the second call", shown=calls.read_text
+            )
             process.kill()
             with pytest.raises(ToolError, match=UNKNOWN):
                 await calling

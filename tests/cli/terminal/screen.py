@@ -143,14 +143,16 @@ class PtyScreen:
     def type(self, text: str) -> None:
         self.process.send(text)
 
-    def wait(self, wanted: str | Callable[[], object]) -> None:
-        """Wait until a text is on the screen or in the scrollback, or until a condition is true."""
-        seen = (lambda: wanted in self.text) if isinstance(wanted, str) else wanted
-        what = f"{wanted!r} is on the screen" if isinstance(wanted, str) else "the screen shows what the test expects"
-        wait_until(seen, what, shown=lambda: self.text, pause=0.01)
+    def wait(self, text: str) -> None:
+        """Wait until a text is on the screen or in the scrollback."""
+        self.wait_until(lambda: text in self.text, f"{text!r} is on the screen")
+
+    def wait_until(self, condition: Callable[[], object], what: str) -> None:
+        """Wait until a condition is true. `what` says what the screen should show then."""
+        wait_until(condition, what, shown=lambda: self.text, pause=0.01)
 
     def wait_for_end(self) -> None:
-        wait_until(lambda: not self.process.isalive(), "the program ends", shown=lambda: self.text)
+        self.wait_until(lambda: not self.process.isalive(), "the program ends")
 
     def resize(self, columns: int, rows: int) -> None:
         self.process.setwinsize(rows, columns)

@@ -27,7 +27,10 @@ def chat(fleet: Fleet, *words: str, columns: int = 80, rows: int = 24, **environ
 
 
 def ready(screen: PtyScreen) -> None:
-    screen.wait(lambda: any(line.startswith("desk · ") and line.endswith("· ready") for line in screen.lines))
+    def is_ready() -> bool:
+        return any(line.startswith("desk · ") and line.endswith("· ready") for line in screen.lines)
+
+    screen.wait_until(is_ready, "a line begins with the agent's name and ends with `ready`")
 
 
 @pytest.mark.parametrize(("columns", "rows"), SIZES)
@@ -69,7 +72,8 @@ def test_chat_echoes_keys_while_text_streams(fleet: Fleet) -> None:
         screen.wait("word20")
         for number, key in enumerate("next question", start=1):
             screen.type(key)
-            screen.wait(lambda number=number: f"> {'next question'[:number]}".rstrip() in screen.lines)
+            line = f"> {'next question'[:number]}".rstrip()
+            screen.wait_until(lambda line=line: line in screen.lines, f"a line is {line!r}")
         screen.type("\r")
         screen.wait("1 queued")
         screen.wait("> next question")
