@@ -1,13 +1,14 @@
-"""Free ports and addresses for the programs of tests and control planes, different from all others on this machine.
+"""Free ports, addresses and names for tests and control planes, different from all others on this machine.
 
 A port that the kernel chooses for a listener is free again once the listener closes. Until the started program listens
 on it, another listener or an outgoing connection may get the same port. The ports of this module are below the
-ephemeral port range, and a counter in a file gives each process different ones.
+ephemeral port range, and a counter in a file gives each process different ones. Names come from such a counter too.
 """
 
 import fcntl
 import ipaddress
 import os
+import secrets
 import socket
 from pathlib import Path
 
@@ -16,6 +17,7 @@ FIRST, LAST = 11000, 19999
 _COUNTERS = Path("/tmp")
 """Does not depend on TMPDIR, because tests that run at the same time may have different ones."""
 _LAST_ADDRESS = 2**22 - 1
+_LAST_NAME = 16**7 - 1
 _NETWORK = ipaddress.ip_address("127.64.0.0")
 
 
@@ -52,13 +54,25 @@ def free_address() -> str:
     return str(_NETWORK + _next_number("addresses", 1, _LAST_ADDRESS))
 
 
-def _next_number(name: str, first: int, last: int) -> int:
-    """Return the next number of the named counter, which starts again after the last one."""
+def next_name(prefix: str) -> str:
+    """Return a name, such as that of a namespace: the prefix and seven hexadecimal digits. No other caller gets it.
+
+    The counter starts at a random number, because the tests of another machine may use the same cluster.
+    """
+    number = _next_number("names", 0, _LAST_NAME, start=secrets.randbelow(_LAST_NAME + 1))
+    return f"{prefix}-{number:07x}"
+
+
+def _next_number(name: str, first: int, last: int, *, start: int | None = None) -> int:
+    """Return the next number of the named counter, which continues with the first one after the last one.
+
+    A new counter begins with `start`, by default with the first number.
+    """
     counter = os.open(_COUNTERS / f"fleetwright-test-{name}-{os.getuid()}", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(counter, fcntl.LOCK_EX)
         text = os.pread(counter, 16, 0)
-        number = int(text) + 1 if text.isdigit() else first
+        number = int(text) + 1 if text.isdigit() else first if start is None else start
         if not first <= number <= last:
             number = first
         os.pwrite(counter, str(number).encode(), 0)

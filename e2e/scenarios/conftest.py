@@ -5,7 +5,6 @@ up, loads the images and installs the chart. A scenario with the mark `alone` ru
 """
 
 import os
-import secrets
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext
 
@@ -15,6 +14,7 @@ from e2e.cluster.image_list import OFFLINE
 from e2e.cluster.images import Built
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.paths import CHECKOUT
+from e2e.cluster.ports import next_name
 from e2e.cluster.progress import CANNOT_RUN, SILENT, Progress
 from e2e.cluster.provider import Provider
 from e2e.cluster.run_folder import reaped_session
@@ -137,7 +137,7 @@ def new_namespace(kubectl: Kubectl) -> Iterator[Callable[[], str]]:
     made: list[str] = []
 
     def make() -> str:
-        name = f"scenario-{secrets.token_hex(3)}"
+        name = next_name("scenario")
         kubectl.apply([deploy.namespace(name)])
         made.append(name)
         return name
@@ -163,7 +163,7 @@ def operator(
 @pytest.fixture(scope="module")
 def fleet(operator: Kubectl, python_image: str) -> Iterator[Fleet]:
     """A namespace of this test module, with the offline model."""
-    name = f"fleet-{secrets.token_hex(3)}"
+    name = next_name("fleet")
     operator.apply([deploy.namespace(name)])
     there = Fleet(operator, name, python_image)
     there.apply_folder(QUICKSTART / "model.yaml")

@@ -3,7 +3,6 @@ agents.
 """
 
 import json
-import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from e2e.cluster.deploy import RELEASE, SYSTEM, Helm
 from e2e.cluster.images import Built
 from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.paths import CHECKOUT
+from e2e.cluster.ports import next_name
 from e2e.cluster.progress import Progress
 from e2e.cluster.provider import Provider
 from e2e.scenarios.conftest import QUICKSTART
@@ -62,8 +62,7 @@ def resting(operator: Kubectl) -> Iterator[Kubectl]:
 @pytest.fixture
 def spaces(resting: Kubectl) -> Iterator[dict[str, str]]:
     """The namespaces, by their purpose."""
-    mark = secrets.token_hex(3)
-    names = {use: f"install-{use}-{mark}" for use in ("system", "fleet", "other")}
+    names = {use: next_name(f"install-{use}") for use in ("system", "fleet", "other")}
     resting.apply([deploy.namespace(name) for name in names.values()])
     yield names
     resting.run("delete", "namespace", *names.values(), "--ignore-not-found", "--wait=false")

@@ -4,7 +4,6 @@ No kubelet runs. `Kubelet` here reports what a kubelet would report of a pod; ev
 as a process with exactly the rights that the chart gives its service account.
 """
 
-import base64
 import json
 import os
 import signal
@@ -29,7 +28,7 @@ from e2e.cluster.audit import Refusal as Refused
 from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.deploy import SYSTEM
 from e2e.cluster.kubeconfig import write as write_kubeconfig
-from e2e.cluster.ports import free_port
+from e2e.cluster.ports import free_port, next_name
 from e2e.cluster.progress import CANNOT_RUN, SILENT
 from e2e.control_plane.sessions import reap
 from tests.rings.catalogue import CONTROL_PLANE_PROGRAMS
@@ -440,7 +439,7 @@ def other_space(admin: Admin) -> Iterator[Space]:
 
 @contextmanager
 def _namespace(admin: Admin) -> Iterator[Space]:
-    name = "t" + base64.b32encode(os.urandom(5)).decode().lower()
+    name = next_name("t")
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
     space = Space(admin, name)

@@ -6,7 +6,6 @@ request. The docstring of each test has the number of its fault, O2 to O20.
 
 import asyncio
 import json
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 from e2e.cluster import binaries
 from e2e.cluster.control_plane import ControlPlane
+from e2e.cluster.ports import next_name
 from e2e.cluster.progress import CANNOT_RUN
 from e2e.control_plane.client import Client, Refusal, path_of
 from e2e.control_plane.installation import install_crds, install_release, make_namespace
@@ -82,7 +82,7 @@ class Stand:
         self.folder = folder
         self._stack = stack
         self._reader = Reader()
-        self._prefix = f"t{os.urandom(3).hex()}"
+        self._prefix = next_name("t")
         self._made = 0
         self._operators: list[Operator] = []
         self.may_be_refused = ""
