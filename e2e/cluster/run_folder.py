@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -23,14 +23,23 @@ MARKER = "E2E_RUN"
 
 
 @contextmanager
-def run_folder(prefix: str) -> Iterator[Path]:
+def run_folder(prefix: str, *, describe_work: Callable[[Path], str] = lambda _folder: "") -> Iterator[Path]:
     """Provide a temporary folder for a program whose `main` this is, until the block ends or a signal ends the run.
 
     A signal ends the program immediately, because an orderly shutdown would wait for processes that the signal did not
-    reach.
+    reach. `describe_work` returns lines about the work of the run that is not done, which are printed then.
     """
     folder = Path(tempfile.gettempdir()) / f"{prefix}{secrets.token_hex(4)}"
-    handlers = {number: signal.signal(number, _end) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        """End this process by the same signal, as the sender expects. The reaper then cleans up."""
+        line = f"interrupted by {signal.Signals(number).name}: everything that this run started ends with it\n"
+        # A handler may run in the middle of a `print`, which does not allow a second one.
+        os.write(2, (describe_work(folder) + line).encode())
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    handlers = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         with _reaped(folder, keep=False):
             folder.mkdir(mode=0o700)
@@ -96,11 +105,3 @@ def _set(variable: str, value: str | None) -> None:
         os.environ.pop(variable, None)
     else:
         os.environ[variable] = value
-
-
-def _end(number: int, _frame: FrameType | None) -> None:
-    """End this process by the same signal, as the sender expects. The reaper then cleans up."""
-    line = f"interrupted by {signal.Signals(number).name}: everything that this run started ends with it\n"
-    os.write(2, line.encode())  # A handler may run in the middle of a `print`, which does not allow a second one.
-    signal.signal(number, signal.SIG_DFL)
-    signal.raise_signal(number)

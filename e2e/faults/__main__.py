@@ -12,6 +12,7 @@ from e2e.cluster.parts import CONTROL_PLANE
 from e2e.cluster.progress import CANNOT_RUN
 from e2e.cluster.run_folder import run_folder
 from e2e.faults.cases import Findings
+from e2e.faults.open_cases import read_open_cases
 from e2e.faults.operator_group import Place
 from e2e.faults.sweep import sweep
 
@@ -42,7 +43,7 @@ def main() -> int:
         print(obstacle)
         return CANNOT_RUN
     started = time.monotonic()
-    with run_folder("fleetwright-sweep-") as folder:
+    with run_folder("fleetwright-sweep-", describe_work=read_open_cases) as folder:
         with ControlPlane(folder / "plane", controllers=_CONTROLLERS, roomy=True) as plane:
             place = Place(plane.server, plane.token, plane.ca, folder)
             findings = asyncio.run(sweep(plane, place, share=arguments.share))

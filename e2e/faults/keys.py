@@ -149,6 +149,7 @@ async def _usual(ring: _Ring) -> _Usual:
     Only writes that occur in both become cases.
     """
     plan, seen = ring.scene.plan, []
+    ring.scene.open_cases.begin(ring.space, f"{ring.keys.step}, without faults")
     if not await ring.rests():
         raise TimeoutError(f"{ring.keys.step}: the agent never comes to rest")
     for _ in range(3):
@@ -158,6 +159,7 @@ async def _usual(ring: _Ring) -> _Usual:
             raise TimeoutError(f"{ring.keys.step}: {problem}")
         await asyncio.sleep(1.5)
         seen.append({place: Counter(plan.writes[place]) for place in (ring.system, ring.space)})
+    ring.scene.open_cases.end(ring.space)
     common = {place: seen[1][place] & seen[2][place] for place in (ring.system, ring.space)}
     points = {
         place: [
@@ -173,6 +175,7 @@ async def _usual(ring: _Ring) -> _Usual:
 
 async def _judged(ring: _Ring, operators: OperatorGroup, usual: _Usual, where: str, case: Case) -> Verdict:
     plan = ring.scene.plan
+    ring.scene.open_cases.begin(where, ring.keys.step, [case])
     for place in (ring.system, ring.space):
         plan.begin(place, [case] if place == where else ())
     before = await ring.age()
@@ -181,4 +184,5 @@ async def _judged(ring: _Ring, operators: OperatorGroup, usual: _Usual, where: s
     writes = plan.total_writes(ring.system) + plan.total_writes(ring.space)
     if not problem and killed and writes > (1 + killed) * usual.writes:
         problem = f"{writes} writes, and {usual.writes} without {killed} kills"
+    ring.scene.open_cases.end(where)
     return Verdict(ring.keys.step, case, where, case in plan.struck[where], problem)

@@ -12,6 +12,7 @@ from e2e.control_plane.installation import ACCOUNT, Installation
 from e2e.control_plane.process import OperatorProcess
 from e2e.control_plane.watch_cache import WatchCache
 from e2e.faults.cases import Findings
+from e2e.faults.open_cases import OpenCases
 from e2e.faults.plan import Case, Plan, Point
 from e2e.faults.proxy import FaultProxy
 from e2e.faults.settling import settled
@@ -53,6 +54,7 @@ class Scene:
     place: Place
     client: Client
     cache: WatchCache
+    open_cases: OpenCases
     plan: Plan = field(default_factory=Plan)
     findings: Findings = field(default_factory=Findings)
 
@@ -64,7 +66,7 @@ async def scene_of(place: Place, name: str) -> AsyncIterator[Scene]:
         Client(place.server, place.token, place.ca, connections=32) as client,
         WatchCache(client, prefix=f"{name}-case-") as watch_cache,
     ):
-        yield Scene(place, client, watch_cache)
+        yield Scene(place, client, watch_cache, OpenCases(place.folder, name))
 
 
 class OperatorGroup:

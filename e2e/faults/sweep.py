@@ -9,6 +9,7 @@ writes or makes no more progress. Then the operator is killed once, and another 
 
 import asyncio
 import multiprocessing
+import signal
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -141,7 +142,8 @@ async def _dealt(place: Place, *, every: int) -> Findings:
     whole, started = Findings(), time.monotonic()
     loop = asyncio.get_running_loop()
     processes = _WHOLE_PROCESSES if every == 1 else _PROCESSES
-    pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_ignore_interrupts)
     try:
 
         async def judge(work: Work) -> None:
@@ -166,6 +168,11 @@ async def _dealt(place: Place, *, every: int) -> Findings:
         # The pods of the other processes need this event loop until these processes end.
         await asyncio.to_thread(pool.shutdown, cancel_futures=True)
     return whole
+
+
+def _ignore_interrupts() -> None:
+    """Leave SIGINT, which a terminal sends to all processes, to the first process. The reaper of its run ends all."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def carried_out(work: Work) -> Findings:
@@ -195,7 +202,9 @@ async def _reference_run(place: Place, name: str, flow: Flow) -> References:
         await asyncio.gather(*(make_namespace(scene.client, space) for space in spaces))
         environment = {**_ERRORS, **_GATEWAY} if has_gateway else _ERRORS
         async with OperatorGroup(scene, name, installation, environment):
+            scene.open_cases.begin(spaces[0], f"the reference run {name}")
             references = await record(scene.client, scene.cache, scene.plan, spaces, flow)
+            scene.open_cases.end(spaces[0])
     writes = sum(len(reference.writes) for reference in references.steps)
     print(f"reference: {len(references.steps)} steps of {writes} writes", flush=True)
     return references

@@ -32,17 +32,21 @@ class Verifier:
 
     async def prepared(self, chain: Chain) -> bool:
         """Bring a namespace into the state before the first step."""
-        scene = self._scene
+        scene, step = self._scene, self._references.prepared.step
+        scene.open_cases.begin(chain.space, step.name)
         await make_namespace(scene.client, chain.space)
         scene.plan.begin(chain.space)
-        await self._references.prepared.step.act(scene.client, chain.space)
+        await step.act(scene.client, chain.space)
         if problem := await self._difference(chain.space, self._references.prepared):
             scene.findings.complaints.append(f"{chain.space} could not be prepared: {problem}")
+        scene.open_cases.end(chain.space)
         return not problem
 
     async def act(self, chain: Chain, place: int) -> None:
-        self._scene.plan.begin(chain.space, chain.steps[place])
-        await self._references.steps[place].step.act(self._scene.client, chain.space)
+        scene, step, cases = self._scene, self._references.steps[place].step, chain.steps[place]
+        scene.open_cases.begin(chain.space, step.name, cases)
+        scene.plan.begin(chain.space, cases)
+        await step.act(scene.client, chain.space)
 
     async def judged(self, chain: Chain, place: int, *, killed: int = 0) -> bool:
         """Return True if the step ended as in the reference, and record a verdict for each of its cases.
@@ -63,6 +67,7 @@ class Verifier:
         findings.verdicts += [Verdict(step, case, chain.space, case in struck, problem) for case in cases]
         if problem and not cases:
             findings.complaints.append(f"{chain.space}: {step} without a fault: {problem}")
+        scene.open_cases.end(chain.space)
         return not problem
 
     async def look_again(self) -> None:

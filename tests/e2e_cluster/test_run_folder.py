@@ -42,6 +42,29 @@ def test_run_folder_signal_ends_descendants_and_removes_it(tmp_path: Path, how: 
     wait_until(lambda: list(tmp_path.iterdir()) == [], "the folder goes", shown=lambda: list(tmp_path.iterdir()))
 
 
+DESCRIBED = """
+import time
+from e2e.cluster.run_folder import run_folder
+
+with run_folder("run-", describe_work=lambda folder: (folder / "open").read_text()) as folder:
+    (folder / "open").write_text("  open: case 7\\n")
+    print("begun", flush=True)
+    time.sleep(300)
+"""
+
+
+def test_run_folder_prints_the_open_work_at_a_signal():
+    command = [sys.executable, "-c", DESCRIBED]
+    with subprocess.Popen(
+        command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "begun\n"
+        program.send_signal(signal.SIGINT)
+        _, printed = program.communicate(timeout=ceiling())
+    assert printed == ("  open: case 7\ninterrupted by SIGINT: everything that this run started ends with it\n")
+
+
 def test_reaped_session_removes_its_folder_when_killed(tmp_path: Path):
     kept = tmp_path / "kept"
     kept.mkdir()

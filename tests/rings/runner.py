@@ -149,7 +149,7 @@ async def repeat_failures(result: Result, folder: Path) -> Result:
 
 
 def _judge_ceiling(ring: Ring, outcomes: Outcomes) -> Result:
-    unfinished = sorted(outcomes.open) or ["none reported"]
+    open_tests = f"unfinished tests: {', '.join(sorted(outcomes.open)) or 'none reported'}"
     return Result(
         ring,
         status=1,
@@ -157,7 +157,7 @@ def _judge_ceiling(ring: Ring, outcomes: Outcomes) -> Result:
         passed=len(outcomes.passed),
         failed=len(outcomes.failed) + len(outcomes.open) or 1,
         skipped=outcomes.skipped,
-        reason="ended at its ceiling; unfinished tests: " + ", ".join(unfinished),
+        reason=f"ended at its ceiling; {open_tests if ring.is_pytest else 'see the output above'}",
     )
 
 

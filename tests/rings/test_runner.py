@@ -38,7 +38,7 @@ def pytest_ring(folder, source, **settings):
 
 
 def command_ring(script, **settings):
-    return Ring("command", (sys.executable, "-c", script), 60, **settings)
+    return Ring("command", (sys.executable, "-c", script), **({"quiet_seconds": 60} | settings))
 
 
 def failing_once(folder):
@@ -166,6 +166,12 @@ async def test_ring_at_its_ceiling_names_the_open_tests(folder):
     result = await run(pytest_ring(folder, source, least_ceiling_seconds=6), folder)
     assert (result.is_green, result.passed, result.failed) == (False, 1, 1)
     assert "test_sample.py::test_endless" in result.reason
+
+
+async def test_command_at_its_ceiling_refers_to_its_output(folder):
+    result = await run(command_ring("import time; time.sleep(600)", quiet_seconds=1, least_ceiling_seconds=6), folder)
+    assert (result.is_green, result.failed) == (False, 1)
+    assert result.reason == "ended at its ceiling; see the output above"
 
 
 RUN_WITHOUT_INTERRUPTS = """
