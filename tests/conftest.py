@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from tests.support.machine import machine_factor, outer_ceiling
-from tests.virtual_time import VirtualLoop
+from tests.support.virtual_time import VirtualLoop
 
 _MARKERS = (
     "process: starts a process or opens a socket; not part of the ring `unit`",

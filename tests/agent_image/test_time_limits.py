@@ -9,7 +9,7 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 from tests.support.agent.mcp_tools import ToolServer, serve_tools
-from tests.virtual_time import run
+from tests.support.virtual_time import run
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer

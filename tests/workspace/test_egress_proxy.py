@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from tests import virtual_time
+from tests.support import virtual_time
 
 from fleetwright_workspace.proxy.egress_rules import EgressRefusedError, parse_rules
 from fleetwright_workspace.proxy.proxy_request import ProxyRequestError, parse_request

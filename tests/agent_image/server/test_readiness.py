@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 from a2a.types.a2a_pb2 import Message, Role, Task, TaskState, TaskStatus
+from tests.support.virtual_time import run
 from tests.support.waiting import await_until
-from tests.virtual_time import run
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.task_events import Event, status_event

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.virtual_time import run
+from tests.support.virtual_time import run
 
 from fleetwright_agent.protocol.frames import ToolOutput
 from fleetwright_agent.turn.pipeline.tool.output_stream import MOST_CHARACTERS, OutputStream

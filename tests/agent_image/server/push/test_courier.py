@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from a2a.types.a2a_pb2 import Task
 from prometheus_client import CollectorRegistry
+from tests.support.virtual_time import run
 from tests.support.waiting import await_until, within
-from tests.virtual_time import run
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.outbound.policy.egress_policy import EgressPolicy, EgressTarget
