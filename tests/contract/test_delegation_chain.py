@@ -11,7 +11,7 @@ import httpx
 import pytest
 from e2e.cluster.ports import free_port
 from joserfc.jwk import ECKey
-from tests.agent_image.call_records import call_records
+from tests.support.agent.call_records import call_records
 from tests.support.gateway.fleet_api import ISSUER, NOW, FleetApi, token_text
 from tests.support.gateway.served_gateway import CARD, URL, Client, running
 from tests.support.http_server import serve_app

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from a2a.types.a2a_pb2 import Task
 from joserfc.jwk import ECKey
-from tests.agent_image.call_records import call_records
+from tests.support.agent.call_records import call_records
 from tests.support.gateway.fleet_api import ISSUER, NOW, FleetApi, token_text
 from tests.support.gateway.served_gateway import CARD, URL
 from tests.support.waiting import within

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from a2a.types import AgentCard
 from google.protobuf import json_format
-from tests.agent_image.call_records import call_records
+from tests.support.agent.call_records import call_records
 
 from fleetwright_a2a.extensions import ASK
 from fleetwright_agent.config.agent import AgentConfig

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.agent_image.call_records import call_records
+from tests.support.agent.call_records import call_records
 from tests.support.agent.fleet import CARD, build_context
 
 from fleetwright_agent.config.layout import Layout

@@ -6,7 +6,7 @@ from dataclasses import replace
 import httpx
 import pytest
 from a2a.types.a2a_pb2 import Task
-from tests.agent_image.call_records import call_records
+from tests.support.agent.call_records import call_records
 from tests.support.agent.fleet import (
     COOK,
     GATEWAY,

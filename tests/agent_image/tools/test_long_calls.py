@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 import httpx
 import pytest
 from a2a.types.a2a_pb2 import Task
-from tests.agent_image.call_records import call_records
+from tests.support.agent.call_records import call_records
 from tests.support.agent.fleet import CARD, COMPLETED, FOUND, build_context
 from tests.support.waiting import within
 

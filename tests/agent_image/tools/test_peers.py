@@ -9,7 +9,7 @@ from decimal import Decimal
 import httpx
 import pytest
 from a2a.types import Artifact, Part, StreamResponse, Task, TaskArtifactUpdateEvent
-from tests.agent_image.call_records import call_records
+from tests.support.agent.call_records import call_records
 from tests.support.waiting import within
 
 from fleetwright_a2a.extensions import ASK, CALL_PATH, COST, TOOL_CALL

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 from prometheus_client import CollectorRegistry
-from tests.agent_image.call_records import call_records
+from tests.support.agent.call_records import call_records
 
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout

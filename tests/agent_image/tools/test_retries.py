@@ -6,7 +6,7 @@ import socket
 
 import httpx
 import pytest
-from tests.agent_image.call_records import call_records
+from tests.support.agent.call_records import call_records
 from tests.support.agent.fleet import CARD, COMPLETED, FOUND, build_context
 from tests.support.waiting import within
 

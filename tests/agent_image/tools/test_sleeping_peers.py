@@ -2,7 +2,7 @@
 
 import httpx
 import pytest
-from tests.agent_image.call_records import call_records
+from tests.support.agent.call_records import call_records
 from tests.support.agent.fleet import (
     GATEWAY,
     ME,

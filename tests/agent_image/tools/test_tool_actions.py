@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from mcp import types
-from tests.agent_image.call_records import call_records
+from tests.support.agent.call_records import call_records
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.memory import KnowledgeMemory
