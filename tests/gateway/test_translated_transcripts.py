@@ -8,7 +8,7 @@ from tests.gateway.sdk_agent import ScriptedExecutor, SdkAgent
 from tests.support.gateway.calls import CALLEE, caller_token
 from tests.support.gateway.fleet_api import FleetApi
 from tests.support.gateway.served_gateway import CARD, Client, running
-from tests.v01_transcripts import SCRIPT, SESSION, TRANSCRIPTS, Exchange, without_times
+from tests.support.v01_transcripts import SCRIPT, SESSION, TRANSCRIPTS, Exchange, without_times
 
 from fleetwright_gateway.settings import GatewaySettings
 

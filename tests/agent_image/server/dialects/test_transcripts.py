@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.v01_transcripts import SCRIPT, TRANSCRIPTS, without_times
+from tests.support.v01_transcripts import SCRIPT, TRANSCRIPTS, without_times
 
 Open = Callable[..., Any]
 
