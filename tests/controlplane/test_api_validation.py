@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.bad_input.agents import BAD_AGENTS
-from tests.bad_input.parts import BAD_PARTS
-from tests.bad_input.unknown import UNKNOWN_WORDS
-from tests.bad_input.whole import AGENT, SERVER, SKILL, changed
+from tests.support.bad_input.agents import BAD_AGENTS
+from tests.support.bad_input.parts import BAD_PARTS
+from tests.support.bad_input.unknown import UNKNOWN_WORDS
+from tests.support.bad_input.whole import AGENT, SERVER, SKILL, changed
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,10 +9,10 @@ import yaml
 from e2e.control_plane.client import Refusal, path_of
 from e2e.faults import flows
 from pydantic import ValidationError
-from tests.bad_input.agents import BAD_AGENTS
-from tests.bad_input.parts import BAD_PARTS
-from tests.bad_input.unknown import UNKNOWN_WORDS
-from tests.bad_input.whole import SKILL, changed
+from tests.support.bad_input.agents import BAD_AGENTS
+from tests.support.bad_input.parts import BAD_PARTS
+from tests.support.bad_input.unknown import UNKNOWN_WORDS
+from tests.support.bad_input.whole import SKILL, changed
 from tests.support.waiting import await_until
 
 from fleetwright_agent.config.agent import AgentConfig

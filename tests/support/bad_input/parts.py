@@ -1,7 +1,7 @@
 """Skills and McpServers that the rules of their CRDs refuse. `agents` has the Agents."""
 
 import pytest
-from tests.bad_input.whole import SERVER, SKILL
+from tests.support.bad_input.whole import SERVER, SKILL
 
 BAD_PARTS = [
     pytest.param(SKILL, "metadata.name", "two--hyphens", "single hyphens", id="a skill's name has single hyphens"),

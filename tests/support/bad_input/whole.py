@@ -1,20 +1,23 @@
 """The smallest valid object of each kind, and edits that change one field of it."""
 
 import copy
+from typing import Any, Final
 
-AGENT = {
+Object = dict[str, Any]
+
+AGENT: Final[Object] = {
     "apiVersion": "fleetwright.dev/v1alpha1",
     "kind": "Agent",
     "metadata": {"name": "a"},
     "spec": {"instructions": "Help.", "model": {"name": "m"}},
 }
-SKILL = {
+SKILL: Final[Object] = {
     "apiVersion": "fleetwright.dev/v1alpha1",
     "kind": "Skill",
     "metadata": {"name": "a"},
     "spec": {"source": {"inline": {"files": {"SKILL.md": "---"}}}},
 }
-SERVER = {
+SERVER: Final[Object] = {
     "apiVersion": "fleetwright.dev/v1alpha1",
     "kind": "McpServer",
     "metadata": {"name": "a"},
@@ -22,7 +25,7 @@ SERVER = {
 }
 
 
-def changed(base: dict, path: str, value: object) -> dict:
+def changed(base: Object, path: str, value: object) -> Object:
     body = copy.deepcopy(base)
     *way, last = path.split(".")
     place = body

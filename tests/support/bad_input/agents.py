@@ -1,7 +1,7 @@
 """Agents that the rules of the CRD refuse: the field, its bad value, and the message of the API server."""
 
 import pytest
-from tests.bad_input.whole import AGENT
+from tests.support.bad_input.whole import AGENT
 
 HELPER = {"name": "helper", "description": "Helps.", "instructions": "Help."}
 BAD_AGENTS = [

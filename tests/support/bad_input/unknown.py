@@ -6,7 +6,7 @@ import pytest
 from e2e.walk.bases import schema_of
 from e2e.walk.edits import ITEM, Edit, Path
 from e2e.walk.schema import Schema, properties, values
-from tests.bad_input.whole import AGENT, SERVER, SKILL
+from tests.support.bad_input.whole import AGENT, SERVER, SKILL
 
 UNHEARD = "Unheard"
 _MODEL = {"name": "m", "baseURL": "http://192.0.2.1/v1", "price": {"inputPerMillion": "1", "outputPerMillion": "2"}}
