@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.kubectl import install_kubectl
-from tests.cli.terminal.fleet import Fleet, running_fleet
+from tests.support.cli.fleet import Fleet, running_fleet
 
 
 @pytest.fixture(scope="session")

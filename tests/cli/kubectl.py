@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from tests.cli.terminal.fleet import Fleet, environment
+from tests.support.cli.fleet import Fleet, environment
 
 _PROGRAM = """\
 #!{python}

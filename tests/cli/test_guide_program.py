@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from tests.cli.terminal.fleet import Fleet
+from tests.support.cli.fleet import Fleet
 from tests.support.http_server import serve_in_thread
 from tests.support.machine import ceiling
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal.fleet import environment
 from tests.support.cli.dev_run import run_fleetwright
+from tests.support.cli.fleet import environment
 
 from fleetwright_cli.no_cluster import NO_CLUSTER, explained
 from fleetwright_cli.terminal.transport.errors import AgentUnreachable, ClusterNotConfigured

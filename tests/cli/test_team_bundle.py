@@ -13,8 +13,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from tests.cli.terminal.fleet import environment
 from tests.support.cli.dev_run import run_fleetwright
+from tests.support.cli.fleet import environment
 from tests.support.http_server import serve_in_thread
 
 from fleetwright_cli.cluster.refusals import refusal

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from e2e.cluster.kubeconfig import write as write_kubeconfig
-from tests.cli.terminal.fleet import environment
 from tests.controlplane.conftest import Admin, Space
+from tests.support.cli.fleet import environment
 from tests.support.cli.learning_agent import LearningAgent, build_learned_skill
 from tests.support.controlplane.gateway import token_of
 from tests.support.http_server import serve_in_thread

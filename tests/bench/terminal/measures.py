@@ -14,7 +14,7 @@ from tests.bench.parts import Part
 from tests.bench.table import Row
 from tests.bench.terminal.measured_pty import FULL_CLEAR, KEYS, MeasuredPty
 from tests.bench.terminal.word_agent import words
-from tests.cli.terminal.fleet import environment, running_fleet
+from tests.support.cli.fleet import environment, running_fleet
 from tests.support.machine import ceiling
 from tests.support.waiting import wait_until
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from tests.cli.terminal.fleet import Fleet, environment
 from tests.support.cli.dev_run import run_fleetwright
+from tests.support.cli.fleet import Fleet, environment
 
 CASES = "cases: [{name: looks up, say: Look up order A-1002., expect: {contains: [desk lamp], tools: [%s]}}]"
 

@@ -10,8 +10,8 @@ from subprocess import CompletedProcess
 import pytest
 import yaml
 from tests.cli.kubectl import with_kubectl
-from tests.cli.terminal.fleet import Fleet
 from tests.support.cli.dev_run import run_fleetwright, start_fleetwright
+from tests.support.cli.fleet import Fleet
 
 from fleetwright_cli.inspection.log_lines import AgentLogLine, TaskTrail, parse_line
 from fleetwright_cli.inspection.log_reading import ClusterLogs

@@ -5,8 +5,8 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.cli.terminal.fleet import environment
 from tests.support.cli.dev_run import run_fleetwright
+from tests.support.cli.fleet import environment
 
 from fleetwright_cli.conformance.checks import CHECKS, ProbeState, endpoint_of
 from fleetwright_cli.conformance.connection import ProbedServer

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 from tests.cli.terminal.cut_proxy import cut_proxy
-from tests.cli.terminal.fleet import Fleet, environment
 from tests.support.cli.dev_run import assert_running, run_fleetwright, start_fleetwright
+from tests.support.cli.fleet import Fleet, environment
 from tests.support.machine import ceiling
 from tests.support.waiting import wait_until
 

@@ -2,7 +2,7 @@
 
 import io
 
-from tests.cli.terminal.fleet import Fleet
+from tests.support.cli.fleet import Fleet
 
 from fleetwright_cli.terminal.session.local_index import LocalIndex
 from fleetwright_cli.terminal.transport.agent_client import AgentClient

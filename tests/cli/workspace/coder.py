@@ -12,8 +12,8 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
-from tests.cli.terminal.fleet import environment
 from tests.support.cli.dev_run import run_dev
+from tests.support.cli.fleet import environment
 from tests.support.http_server import serve_in_thread
 
 from fleetwright_cli.terminal.transport.dev_fleet import default_state

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from tests.cli.terminal.fleet import environment
 from tests.cli.workspace.coder import AGENT, begin_checkout, git
 from tests.support.cli.dev_run import INSTALLED, DevRun, run_dev
+from tests.support.cli.fleet import environment
 from tests.support.machine import ceiling
 
 SETTINGS = ("-c", "protocol.file.allow=always")
