@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.support.waiting import wait_until
-from tests.workspace.conftest import LocalWorkspace, end_of, output_of
+from tests.support.workspace import LocalWorkspace, end_of, output_of
 
 MEGABYTE = 1024 * 1024
 

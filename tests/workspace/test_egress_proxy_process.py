@@ -16,7 +16,7 @@ import pytest
 from e2e.cluster.ports import free_port
 from tests.support.machine import ceiling
 from tests.support.waiting import wait_until
-from tests.workspace.conftest import SOURCE
+from tests.support.workspace import SOURCE
 
 BODY = 64 * 1024 * 1024
 GROWTH = 16 * 1024 * 1024

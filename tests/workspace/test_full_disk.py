@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.workspace.conftest import LocalWorkspace
+from tests.support.workspace import LocalWorkspace
 
 BYTES = 1024 * 1024
 LARGE = "x" * 700_000 + "\nend\n"

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.workspace.conftest import SOURCE
+from tests.support.workspace import SOURCE
 
 from fleetwright_workspace.install import install
 

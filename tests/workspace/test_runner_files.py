@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.support.machine import ceiling
-from tests.workspace.conftest import TOKEN, LocalWorkspace, digest_of
+from tests.support.workspace import TOKEN, LocalWorkspace, digest_of
 
 
 def _state(answer: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 from tests.support.machine import ceiling
-from tests.workspace.conftest import TOKEN, LocalWorkspace
+from tests.support.workspace import TOKEN, LocalWorkspace
 
 from fleetwright_workspace.runner.connection_pool import BodyMemory
 from fleetwright_workspace.runner.http_message import UNKNOWN_SECONDS

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.workspace.conftest import LocalWorkspace
+from tests.support.workspace import LocalWorkspace
 
 from fleetwright_workspace.executor.frames import END, STDOUT, frame
 

@@ -22,7 +22,7 @@ from tests.support.http_server import serve_app, serve_in_thread
 from tests.support.machine import ceiling
 from tests.support.plain_http import NO_TLS
 from tests.support.waiting import await_until, within
-from tests.workspace.conftest import TOKEN, LocalWorkspace
+from tests.support.workspace import TOKEN, LocalWorkspace
 
 from fleetwright_a2a.extensions import TOOL_CALL
 from fleetwright_agent.app import create_app

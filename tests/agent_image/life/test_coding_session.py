@@ -13,7 +13,7 @@ from starlette.routing import Route
 from tests.agent_image.life.scripted_model import Step, answered
 from tests.support.machine import ceiling
 from tests.support.waiting import await_until
-from tests.workspace.conftest import LocalWorkspace
+from tests.support.workspace import LocalWorkspace
 
 pytestmark = pytest.mark.starts_first
 

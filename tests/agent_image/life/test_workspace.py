@@ -4,7 +4,7 @@ from itertools import pairwise
 from typing import Any
 
 from tests.agent_image.life.scripted_model import EDIT, READ, ScriptedModel
-from tests.workspace.conftest import LocalWorkspace
+from tests.support.workspace import LocalWorkspace
 
 CONTEXT = "https://fleetwright.dev/a2a/context/v1"
 AGAIN = ("edit_file", {"path": "app.py", "old_text": "one", "new_text": "1"})

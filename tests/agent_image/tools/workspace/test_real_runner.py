@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.support.waiting import await_until
-from tests.workspace.conftest import TOKEN, LocalWorkspace
+from tests.support.workspace import TOKEN, LocalWorkspace
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.workspace import Workspace
