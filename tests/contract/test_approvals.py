@@ -3,11 +3,12 @@
 import base64
 import json
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agent_image.conftest import Mounted, mounted, open_door  # noqa: F401 - fixtures of the runtime
-from tests.agent_image.server.approvals.conftest import asks_twice
+from tests.support.agent.approval_turn import ask_for_approvals
+from tests.support.agent.served_agent import Mounted, Open, mounted_at, startable_agent
 
 from fleetwright_api import names
 from fleetwright_api.spec.agent import parse_agent
@@ -28,7 +29,6 @@ UID = "uid-of-echo"
 NOW = 1_700_000_000
 OWNER = Owner(kind=names.AGENT, namespace="team", name="echo", uid=UID)
 AGENT = parse_agent({"metadata": {"name": "echo", "namespace": "team", "uid": UID}, "spec": {"model": {"name": "m"}}})
-Open = Callable[..., Any]
 
 
 class Operator:
@@ -58,7 +58,19 @@ def spec_of(ask: OpenApproval, *, digest: str = "", **decision: Any) -> Approval
 
 
 @pytest.fixture
-async def operator(open_door: Open, mounted: Mounted) -> AsyncIterator[Callable[[], Any]]:  # noqa: F811 - a fixture
+def mounted(tmp_path: Path) -> Mounted:
+    return mounted_at(tmp_path)
+
+
+@pytest.fixture
+async def open_door(process_ring: None, mounted: Mounted) -> AsyncIterator[Open]:
+    """Start the runtime behind a real HTTP server, and stop it after the test."""
+    async with startable_agent(mounted) as start:
+        yield start
+
+
+@pytest.fixture
+async def operator(open_door: Open, mounted: Mounted) -> AsyncIterator[Callable[[], Any]]:
     """Return a function that starts the runtime with the Secret that the operator builds."""
     secret = new_secret()
     tokens = operator_tokens((CardKey(signing_key(secret), secret, 0),), UID)
@@ -67,7 +79,7 @@ async def operator(open_door: Open, mounted: Mounted) -> AsyncIterator[Callable[
     opened: list[ApprovalsClient] = []
 
     async def start() -> tuple[Any, Operator]:
-        door = await open_door(asks_twice)
+        door = await open_door(ask_for_approvals)
         opened.append(ApprovalsClient(port=int(door.url.rpartition(":")[2])))
         return door, Operator(opened[-1], tokens)
 

@@ -5,22 +5,9 @@ from typing import Any
 
 import pytest
 from tests.agent_image.operator_client import NEXT_TOKEN, TOKEN, Operator, operator_document
+from tests.support.agent.approval_turn import ask_for_approvals
 
-from fleetwright_agent.protocol.frames import Frame, InterruptKind, InterruptRequest, Text, TurnDone, TurnRequest
-
-ARGUMENTS = {"amount": 30}
-
-
-async def asks_twice(request: TurnRequest) -> AsyncIterator[Frame]:
-    """Ask for one approval, or for two if the text is `twice`, and repeat the reply."""
-    if request.reply is None or request.reply.value == {"approved": True, "reason": "more"}:
-        number = 1 if request.reply is None else 2
-        payload = {"kind": "approval", "title": "Charge 30?", "detail": '{"amount": 30}', "project": "team/echo"}
-        ask = f"ask-{request.task_id}-{number}"
-        yield InterruptRequest(InterruptKind.APPROVAL, "Charge?", payload, ask, "house__charge_card", ARGUMENTS)
-        return
-    yield Text(f"{request.reply.value}")
-    yield TurnDone(f"{request.reply.value}")
+from fleetwright_agent.protocol.frames import Frame, TurnRequest
 
 
 @pytest.fixture(autouse=True)
@@ -35,4 +22,4 @@ def operator_of() -> Callable[..., Operator]:
 
 @pytest.fixture
 def asking() -> Callable[[TurnRequest], AsyncIterator[Frame]]:
-    return asks_twice
+    return ask_for_approvals
