@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from fleetwright_api.violation import Violation
+from fleetwright_api.violation import ProblemReason, Violation
+from fleetwright_operator.status.conditions import ConditionReason
 from fleetwright_operator.status.status import StageOutcomes, custom_status
 from fleetwright_operator.status.workload_health import WorkloadHealth
 
@@ -23,7 +24,7 @@ def healthy_object(**more: Any) -> dict[str, Any]:
     return object_with_status(resolved=(), written="revision r", health=WorkloadHealth(True, "RolledOut", ""), **more)
 
 
-def waiting_object(status: bool | None, reason: str) -> dict[str, Any]:
+def waiting_object(status: bool | None, reason: ConditionReason) -> dict[str, Any]:
     return object_with_status(resolved=(), written="revision r", health=WorkloadHealth(status, reason, "why"))
 
 
@@ -35,7 +36,7 @@ def with_deletion_timestamp(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "metadata": {**body["metadata"], "deletionTimestamp": NOW}}
 
 
-def object_with_failure(reason: str) -> dict[str, Any]:
+def object_with_failure(reason: ProblemReason) -> dict[str, Any]:
     return object_with_status(resolved=(), programmed=Violation(reason, "why"))
 
 

@@ -14,12 +14,12 @@ from fleetwright_kube.cache import Cache, Change, Id
 from fleetwright_kube.cached_object import CachedObject, cached_object
 from fleetwright_kube.drift import is_shared, with_hash
 from fleetwright_kube.errors import (
+    BlockedChildError,
     ConflictError,
     InvalidRequestError,
     NotFoundError,
     OwnershipConflictError,
     RetryLaterError,
-    TerminalError,
     UnfinishedDeletionError,
 )
 from fleetwright_kube.ownership import check_ours, is_current
@@ -90,7 +90,7 @@ class Cluster:
         Raises:
             OwnershipConflictError: An object that Fleetwright does not manage has the child's name. It was not changed.
             RetryLaterError: The child is still being deleted, or exists already although it was not in the cache.
-            TerminalError: The child has been in deletion for several seconds.
+            BlockedChildError: The child has been in deletion for several seconds.
             ApiError: The write failed; InvalidRequestError if the same write will always fail.
         """
         entry = self._entry(wanted)
@@ -123,7 +123,7 @@ class Cluster:
 
         Raises:
             UnfinishedDeletionError: The deletion has just begun.
-            TerminalError: It takes longer.
+            BlockedChildError: It takes longer.
         """
         since = self._deletions.setdefault(entry.uid, self._clock())
         while len(self._deletions) > _REMEMBERED_DELETIONS:
@@ -136,7 +136,7 @@ class Cluster:
         except NotFoundError:
             raise unfinished from None
         holders = ", ".join(body["metadata"].get("finalizers", ())) or "the garbage collector"
-        raise TerminalError(
+        raise BlockedChildError(
             "Terminating", f"{unfinished} and waits for {holders}. The operator writes it again as soon as it is gone"
         ) from None
 

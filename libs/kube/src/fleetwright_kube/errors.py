@@ -3,8 +3,9 @@
 OperatorError
 ├── RetryLaterError                  expected for a short time; retried after a fixed delay
 │   └── UnfinishedDeletionError      a child with this name is being deleted, or waits for the garbage collector
-├── TerminalError                    a user must act; reported in a condition, and retried slowly or after a change
-│   └── OwnershipConflictError       an object with the name of a child exists and is not managed by Fleetwright
+├── TerminalError                    a user must act; retried slowly or after a change
+│   └── BlockedChildError            a child cannot be written; a condition has the reason
+│       └── OwnershipConflictError   an object with the name of a child exists and is not managed by Fleetwright
 └── ApiError                         an error response of the API server, by status
     ├── NotFoundError                404
     ├── ConflictError                409
@@ -13,7 +14,7 @@ OperatorError
     └── InvalidRequestError          422, 400, and 500 for a malformed body; the same request will never succeed
 """
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 
 class OperatorError(Exception):
@@ -32,13 +33,18 @@ class UnfinishedDeletionError(RetryLaterError):
 
 
 class TerminalError(OperatorError):
-    def __init__(self, reason: str, message: str) -> None:
+    def __init__(self, message: str) -> None:
         super().__init__(message)
-        self.reason = reason
         self.message = message
 
 
-class OwnershipConflictError(TerminalError):
+class BlockedChildError(TerminalError):
+    def __init__(self, reason: Literal["Conflict", "Terminating"], message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class OwnershipConflictError(BlockedChildError):
     def __init__(self, kind: str, name: str, *, owner: str = "") -> None:
         """Args: `owner` is `<Kind> <name>` of the object's controller, if it has one.
 

@@ -14,7 +14,5 @@ def login() -> ConnectionInfo:
     settings = OperatorSettings()
     found = login_with_service_account(settings=settings) or login_with_kubeconfig(settings=settings)
     if found is None:
-        raise TerminalError(
-            "NoCredentials", "no credentials for a cluster; run in a pod with a service account, or set KUBECONFIG"
-        )
+        raise TerminalError("no credentials for a cluster; run in a pod with a service account, or set KUBECONFIG")
     return found

@@ -39,6 +39,6 @@ def pod_login(environ: Mapping[str, str], *, folder: Path = SERVICE_ACCOUNT) -> 
     except (OSError, UnicodeDecodeError):
         token = ""
     if not host or not token:
-        raise TerminalError("NoCredentials", "no credentials for a cluster; run in a pod with a service account")
+        raise TerminalError("no credentials for a cluster; run in a pod with a service account")
     address = f"[{host}]" if ":" in host else host
     return PodCredentials(f"https://{address}:{port}", folder / "ca.crt", token)

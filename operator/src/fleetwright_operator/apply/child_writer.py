@@ -12,11 +12,11 @@ from fleetwright_api.violation import Violation
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_kube.cluster import Cluster
 from fleetwright_kube.errors import (
+    BlockedChildError,
     ForbiddenError,
     InvalidRequestError,
     NotFoundError,
     RetryLaterError,
-    TerminalError,
 )
 from fleetwright_operator.build.manifest import Manifest
 from fleetwright_operator.kinds.resources import PRUNED, RESOURCES
@@ -138,7 +138,7 @@ async def _write_lane(cluster: Cluster, lane: _WriteGroup, seen: set[tuple[str, 
 async def _write(cluster: Cluster, wanted: Manifest) -> Violation | None:
     try:
         await cluster.apply(wanted)
-    except TerminalError as stalled:
+    except BlockedChildError as stalled:
         return Violation(stalled.reason, stalled.message)
     except InvalidRequestError as refused:
         return Violation("Rejected", f"{_named(wanted)} was rejected by the API server: {refused.message}")

@@ -10,7 +10,7 @@ from typing import Final
 
 from fleetwright_api import durations
 from fleetwright_api.spec.agent import AgentView
-from fleetwright_api.spec.approval import ApprovalSpec, ApprovalView
+from fleetwright_api.spec.approval import APPROVED, DENIED, ApprovalSpec, ApprovalView
 from fleetwright_kube.timestamps import parse_timestamp
 from fleetwright_operator.approvals.approval_listing import MAX_OPEN, OpenApproval
 from fleetwright_operator.approvals.delivery import DeliveryAnswer, Outcome, edit_problem, unknown_field_problem
@@ -97,7 +97,7 @@ def after_delivery(observed: ObservedApproval, spec: ApprovalSpec, outcome: Outc
         case DeliveryAnswer.DECIDED:
             when = f" at {outcome.decided_at}" if outcome.decided_at else ""
             who = f"{outcome.decided_by or 'another client'} had already decided {outcome.decision}{when}"
-            decided = Condition(DECIDED, True, outcome.decision, who)
+            decided = _decided_condition(outcome.decision, who)
             delivery = Condition(DELIVERED, False, "DecidedBefore", f"{who}, so this decision has no effect")
             state = ApprovalState(phase=Phase(outcome.decision), decided=decided, delivery=delivery, closed=now)
             return replace(kept, state=state)
@@ -158,8 +158,12 @@ def _waiting(spec: ApprovalSpec, *, refusal: Condition | None, escalated: int | 
 def _made(spec: ApprovalSpec, state: ApprovalState) -> ApprovalState:
     decision = spec.decision or ""
     why = f": {spec.reason}" if spec.reason else ""
-    decided = Condition(DECIDED, True, decision, f"decided by {spec.decided_by}{why}")
+    decided = _decided_condition(decision, f"decided by {spec.decided_by}{why}")
     return ApprovalState(phase=Phase(decision), decided=decided, escalated=state.escalated)
+
+
+def _decided_condition(decision: str, message: str) -> Condition:
+    return Condition(DECIDED, True, APPROVED if decision == APPROVED else DENIED, message)
 
 
 def _undelivered(observed: ObservedApproval, spec: ApprovalSpec, made: ApprovalState, why: str) -> Step:

@@ -8,7 +8,7 @@ from fleetwright_api.spec.agent import AgentView
 from fleetwright_api.violation import Violation
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_kube.cluster import Cluster
-from fleetwright_kube.errors import ForbiddenError, InvalidRequestError, TerminalError
+from fleetwright_kube.errors import BlockedChildError, ForbiddenError, InvalidRequestError
 from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.pod.memory_volume import memory_request
 from fleetwright_operator.build.volume_claim import (
@@ -90,7 +90,7 @@ class AgentStorage:
         try:
             if wanted := self._cluster.outdated(claim_manifest(owner_of(observed.agent), claim)):
                 await self._cluster.apply(wanted)
-        except TerminalError:
+        except BlockedChildError:
             return claim  # The step that writes all children reports it.
         except (ForbiddenError, InvalidRequestError) as refused:
             known_refusal = _Refusal(

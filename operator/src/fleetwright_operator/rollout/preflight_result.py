@@ -5,7 +5,7 @@ Only the agent's own container counts. A container that an admission webhook add
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from fleetwright_api import names
 from fleetwright_kube.cached_object import CachedObject
@@ -21,8 +21,8 @@ from fleetwright_operator.rollout.probe_result import (
 )
 from fleetwright_operator.status.workload_health import CRASH, crash, pod_causes
 
-TRYING = "Preflight"
-FAILED = "PreflightFailed"
+TRYING: Final = "Preflight"
+FAILED: Final = "PreflightFailed"
 REASONS = {TRYING, FAILED}
 """Reasons of `Programmed`.
 

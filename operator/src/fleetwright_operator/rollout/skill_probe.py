@@ -5,7 +5,7 @@ the content. Any other failure is stored as well, but its probe is repeated.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from fleetwright_api.skill_document import InvalidSkill, read_head
 from fleetwright_api.spec.encoder import encode
@@ -23,8 +23,8 @@ from fleetwright_operator.rollout.probe_result import (
 from fleetwright_operator.status.status import StageOutcomes
 from fleetwright_operator.status.workload_health import IMAGE_PULL
 
-SOURCE_PENDING = "SourcePending"
-_INVALID = "InvalidSkill"
+SOURCE_PENDING: Final = "SourcePending"
+_INVALID: Final = "InvalidSkill"
 _LONGEST = 1024
 
 
@@ -99,8 +99,9 @@ def outcomes_of_probe(
         )
     if failure["reason"] == _INVALID:
         return StageOutcomes(accepted=[Violation(_INVALID, failure["message"])], facts=facts)
-    reason = "SourceUnusable" if failure["reason"] in (REFUSED, UNUSABLE, UNAVAILABLE) else "ProbeFailed"
-    return StageOutcomes(resolved=[Violation(reason, failure["message"])], facts=facts)
+    unusable = failure["reason"] in (REFUSED, UNUSABLE, UNAVAILABLE)
+    violation = Violation("SourceUnusable" if unusable else "ProbeFailed", failure["message"])
+    return StageOutcomes(resolved=[violation], facts=facts)
 
 
 def _failed(question: str, reason: str, message: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ keeps the tools that were discovered before.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from fleetwright_api.spec.mcp_server import McpServerView
 from fleetwright_operator.build.config.tool_access import digests, pinned_list
@@ -15,7 +15,7 @@ from fleetwright_operator.status.workload_health import WorkloadHealth
 
 _LONGEST = 256
 _MOST_TOOLS = 256
-_TOO_MANY = "TooManyTools"
+_TOO_MANY: Final = "TooManyTools"
 _NAMED = 20
 
 

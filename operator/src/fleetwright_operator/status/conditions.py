@@ -6,7 +6,24 @@ before it are true. Abnormal conditions are present only while they are true.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Literal
+
+from fleetwright_api.violation import ProblemReason
+
+SuccessReason = Literal[
+    "Accepted",
+    "Approved",
+    "Asleep",
+    "Denied",
+    "Discovered",
+    "Ready",
+    "Resolved",
+    "RolledOut",
+    "Valid",
+    "Written",
+]
+"""Every reason of a condition that is as it should be."""
+ConditionReason = Literal[ProblemReason, SuccessReason]
 
 ACCEPTED = "Accepted"
 """The spec itself is valid."""
@@ -21,7 +38,7 @@ WORKSPACE_READY = "WorkspaceReady"
 READY = "Ready"
 """All of the stages above are true."""
 
-CONFLICT = "Conflict"
+CONFLICT: Final = "Conflict"
 """Abnormal-true, present only when true: an object that Fleetwright does not manage has the name of a child."""
 DEGRADED = "Degraded"
 """Abnormal-true, present only when true: the agent runs without a tool, a server or a plugin that the spec names, or
@@ -80,7 +97,7 @@ ABNORMAL = {
     WRITE_LOOP,
 }
 
-PROGRESS = frozenset(
+PROGRESS: Final[frozenset[ProblemReason]] = frozenset(
     {
         "Blocked",
         "Cloning",
@@ -99,12 +116,12 @@ PROGRESS = frozenset(
 )
 """Reasons for progress, or for a state that the spec asks for. The user does not need to act."""
 
-EVENT_LOOP_STALLED = "EventLoopStalled"
+EVENT_LOOP_STALLED: Final = "EventLoopStalled"
 """The reason of `Degraded`, and of `Available` while the pod is not ready, while the agent's event loop is blocked."""
 
-WAITING_FOR_MEMORY = "WaitingForMemory"
+WAITING_FOR_MEMORY: Final = "WaitingForMemory"
 """The reason of `Available` while the pod waits for the memory volume, which another pod still uses."""
-ASLEEP = "Asleep"
+ASLEEP: Final = "Asleep"
 """The reason of `Available` and `Ready` while the agent sleeps."""
 _MESSAGE_LIMIT = 4096
 
@@ -114,7 +131,7 @@ class Condition:
     type: str
     status: bool | None
     """None means Unknown."""
-    reason: str
+    reason: ConditionReason
     message: str = ""
 
 

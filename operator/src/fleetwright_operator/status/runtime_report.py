@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from fleetwright_api.spec.limits import BudgetSpec
-from fleetwright_api.violation import Violation
+from fleetwright_api.violation import ProblemReason, Violation
 from fleetwright_operator.status.agent_report import AgentReport, ModelHealth
 from fleetwright_operator.status.conditions import DEGRADED, EVENT_LOOP_STALLED, WAITING_FOR_MEMORY
 from fleetwright_operator.status.workload_health import CRASH, WorkloadHealth
@@ -68,8 +68,8 @@ def degraded(
     if not texts:
         return None
     too_large = any(names for _, names in large)
-    lesser = "ToolsMissing" if short else "ToolsTooLarge" if too_large else "PluginNotLoaded"
-    other = MODEL_FAILING if model_fails else "McpServerUnreachable" if lost else lesser
+    lesser: ProblemReason = "ToolsMissing" if short else "ToolsTooLarge" if too_large else "PluginNotLoaded"
+    other: ProblemReason = MODEL_FAILING if model_fails else "McpServerUnreachable" if lost else lesser
     return Violation(EVENT_LOOP_STALLED if stalled else other, "; ".join(texts))
 
 

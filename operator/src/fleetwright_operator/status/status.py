@@ -27,6 +27,7 @@ from fleetwright_operator.status.conditions import (
     WORKSPACE_READY,
     WRITE_LOOP,
     Condition,
+    SuccessReason,
     blocked,
     condition_list,
     ready,
@@ -173,7 +174,7 @@ def _kept(previous: Mapping[str, Any]) -> list[Condition]:
     return [Condition(old["type"], True, old["reason"], old["message"]) for old in said]
 
 
-def _from_violations(kind: str, found: Sequence[Violation], *, good: str) -> Condition:
+def _from_violations(kind: str, found: Sequence[Violation], *, good: SuccessReason) -> Condition:
     if not found:
         return Condition(kind, True, good, "")
     return Condition(kind, False, found[0].reason, "; ".join(violation.message for violation in found))

@@ -3,14 +3,14 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from fleetwright_kube.cached_object import CachedObject
-from fleetwright_operator.status.conditions import ASLEEP
+from fleetwright_operator.status.conditions import ASLEEP, ConditionReason
 
-IMAGE_PULL = "ImagePull"
-CRASH = "CrashLoop"
-ROLLOUT_PAUSED = "RolloutPaused"
+IMAGE_PULL: Final = "ImagePull"
+CRASH: Final = "CrashLoop"
+ROLLOUT_PAUSED: Final = "RolloutPaused"
 _IMAGE = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 _NAMED_IMAGE = re.compile(r'image "([^"]+)"')
 _ENDED = {"Succeeded", "Failed"}
@@ -20,7 +20,7 @@ _CONFIG = {"CreateContainerConfigError", "CreateContainerError", "RunContainerEr
 @dataclass(frozen=True, slots=True)
 class WorkloadHealth:
     status: bool | None
-    reason: str
+    reason: ConditionReason
     message: str
 
 
@@ -171,7 +171,7 @@ def _refused(status: Mapping[str, Any]) -> WorkloadHealth | None:
     for condition in status.get("conditions", ()):
         if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
             message = condition.get("message", "")
-            reason = "Quota" if "exceeded quota" in message else "PodRefused"
+            reason: ConditionReason = "Quota" if "exceeded quota" in message else "PodRefused"
             return WorkloadHealth(False, reason, f"the pod cannot be created: {message}")
     for condition in status.get("conditions", ()):
         if condition.get("reason") == "ProgressDeadlineExceeded":

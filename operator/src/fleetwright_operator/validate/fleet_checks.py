@@ -1,6 +1,7 @@
 """Checks of an agent's place in its team, and of the fields that need the gateway. Pure."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_api.spec.fleet import NO_REACH
@@ -9,7 +10,7 @@ from fleetwright_operator.observe.agent import ObservedAgent
 from fleetwright_operator.observe.hierarchy import ObservedHierarchy
 from fleetwright_operator.settings import Settings
 
-_NO_GATEWAY = "NoGateway"
+_NO_GATEWAY: Final = "NoGateway"
 _REMEDY = "set gateway.enabled of the chart, or remove"
 
 

@@ -10,6 +10,7 @@ from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.mcp_server import environment_sources, is_stdio, server_template
 from fleetwright_operator.build.network.addresses import parse_address
 from fleetwright_operator.build.network.egress import Services
+from fleetwright_operator.build.pod.file_mounts import SECRET
 from fleetwright_operator.build.pod.pod_template import template_problems
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.validate.address_checks import address_problems, resolution_problems
@@ -59,7 +60,8 @@ def environment_exists(
     """
     for kind, name in environment_sources(server.spec):
         if objects.get((kind, name)) is None:
-            yield Violation(f"{kind}NotFound", f"spec.workload.envFrom names {kind} {name!r}, which does not exist")
+            message = f"spec.workload.envFrom names {kind} {name!r}, which does not exist"
+            yield Violation("SecretNotFound" if kind == SECRET else "ConfigMapNotFound", message)
 
 
 def _has_key(secret: CachedObject, key: str, *, field: str) -> Iterator[Violation]:

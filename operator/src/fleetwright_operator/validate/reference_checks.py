@@ -16,6 +16,7 @@ from fleetwright_operator.build.network.addresses import (
 )
 from fleetwright_operator.build.network.egress import derived_addresses
 from fleetwright_operator.build.network.network_additions import is_managed
+from fleetwright_operator.build.pod.file_mounts import SECRET
 from fleetwright_operator.build.pod.file_references import FileReference, file_references
 from fleetwright_operator.observe.agent import ObservedAgent
 from fleetwright_operator.rollout.skill_probe import SOURCE_PENDING
@@ -35,8 +36,9 @@ def skills_are_ready(observed: ObservedAgent, settings: Settings) -> Iterator[Vi
             continue
         ready = _ready(skill.status)
         if ready.get("observedGeneration") == skill.generation and ready.get("status") != "True":
-            reason = "SkillPending" if ready["reason"] == SOURCE_PENDING else "SkillNotReady"
-            yield Violation(reason, f"Skill {name!r} is not ready: {ready['message']}")
+            pending = ready["reason"] == SOURCE_PENDING
+            message = f"Skill {name!r} is not ready: {ready['message']}"
+            yield Violation("SkillPending" if pending else "SkillNotReady", message)
         elif not _is_held(observed, name):
             yield Violation("SkillPending", f"Skill {name!r} is still being read")
 
@@ -112,7 +114,7 @@ def _file_exists(reference: FileReference, found: CachedObject | None, namespace
     kind, name, key = reference.kind, reference.name, reference.key
     if found is None:
         message = f"{reference.field} names {kind} {name!r}, which does not exist in namespace {namespace!r}"
-        yield Violation(f"{kind}NotFound", message)
+        yield Violation("SecretNotFound" if kind == SECRET else "ConfigMapNotFound", message)
         return
     keys = found.projection["keys"]
     if keys is not None and key not in keys:
@@ -120,7 +122,7 @@ def _file_exists(reference: FileReference, found: CachedObject | None, namespace
         message = (
             f"{reference.field} names key {key!r} of {kind} {name!r}, which has: {known}. Add it or use another one"
         )
-        yield Violation(f"{kind}KeyNotFound", message)
+        yield Violation("SecretKeyNotFound" if kind == SECRET else "ConfigMapKeyNotFound", message)
 
 
 def addresses_resolve(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
