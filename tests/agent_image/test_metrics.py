@@ -1,17 +1,20 @@
 """The series of an agent before the first event. `increase` misses the first event of a missing series."""
 
-import ast
+import re
 from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-import fleetwright_agent
 from fleetwright_a2a.task_events import TERMINAL, state_word
+from fleetwright_agent.telemetry.failure_reasons import (
+    COMPACTION_FAILURE_REASONS,
+    FALLBACK_REASONS,
+    MODEL_FAILURE_REASONS,
+)
 from fleetwright_agent.telemetry.metrics import Metrics
-from fleetwright_agent.turn.providers.failures import REFUSED
 
-SOURCE = Path(fleetwright_agent.__file__).parent
+GUIDES = Path(__file__).parents[2] / "docs/guides"
 
 
 def values(registry, name, *labels):
@@ -20,18 +23,6 @@ def values(registry, name, *labels):
     assert all(sample.value == 0 for sample in samples)
     found = {tuple(sample.labels[label] for label in labels) for sample in samples}
     return {each[0] for each in found} if len(labels) == 1 else found
-
-
-def reasons(files):
-    """Yield the failure reasons in the source: first arguments of failures, and the results in `validate.py`."""
-    for file in files:
-        for node in ast.walk(ast.parse((SOURCE / file).read_text())):
-            made = isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"ModelFailure", "SummaryFailed"}
-            returned = isinstance(node, ast.Return) and file.endswith("validate.py")
-            said = node.args[0] if made else node.value if returned else None
-            for part in ast.walk(said) if said else ():
-                if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                    yield part.value
 
 
 async def test_metrics_start_with_the_series_of_the_configuration(mounted, documents, open_door):
@@ -69,33 +60,28 @@ def test_ended_outcomes_are_the_terminal_states_of_a2a():
     assert values(registry, "fleetwright_tasks_ended_total", "outcome") == {state_word(each) for each in TERMINAL}
 
 
-STEPS = [f"turn/pipeline/model/compaction/{name}.py" for name in ("steps", "summary_request")]
-MAKING = [f"turn/compaction/{name}.py" for name in ("compactor", "summariser", "validate")]
-
-
 @pytest.mark.parametrize(
-    ("counter", "label", "files", "besides"),
+    ("counter", "label", "wanted"),
     [
-        pytest.param("llm_calls", "outcome", ["turn/providers/failures.py"], {"ok", REFUSED}, id="calls of the model"),
-        pytest.param(
-            "model_fallbacks",
-            "reason",
-            ["turn/providers/failures.py"],
-            {"model_context_overflow"},
-            id="fallbacks: from a prompt that is too long there is none",
-        ),
-        pytest.param(
-            "compaction_failures",
-            "reason",
-            STEPS + MAKING,
-            set(),
-            id="compactions that change nothing",
-        ),
+        pytest.param("llm_calls", "outcome", {"ok", *MODEL_FAILURE_REASONS}, id="calls of the model"),
+        pytest.param("model_fallbacks", "reason", set(FALLBACK_REASONS), id="fallbacks"),
+        pytest.param("compaction_failures", "reason", set(COMPACTION_FAILURE_REASONS), id="compactions"),
     ],
 )
-def test_metrics_declare_every_reason_at_start(counter, label, files, besides):
+def test_metrics_declare_every_reason_at_start(counter, label, wanted):
     registry = CollectorRegistry()
     Metrics(registry).declare(["m", "n"], lines=[("m", "n")])
-    found = set(reasons(files))
-    assert len(found) > 5
-    assert values(registry, f"fleetwright_{counter}_total", label) ^ found == besides
+    assert values(registry, f"fleetwright_{counter}_total", label) == wanted
+
+
+def test_guide_explains_every_reason_of_a_failed_model_call():
+    table = (GUIDES / "watching-it.md").read_text().partition("## Failed tasks")[2].partition("\n## ")[0]
+    firsts = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
+    explained = {reason for first in firsts for reason in re.findall(r"`(\w+)`", first)}
+    assert set(MODEL_FAILURE_REASONS) - explained == set()
+
+
+def test_guide_lists_the_reasons_of_failed_compactions():
+    text = (GUIDES / "compaction.md").read_text().partition("| `fleetwright_compaction_failures_total` |")[2]
+    listed = set(re.findall(r"`(\w+)`", text.partition("\n")[0])) - {"reason"}
+    assert listed == set(COMPACTION_FAILURE_REASONS)

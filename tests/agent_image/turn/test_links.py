@@ -18,6 +18,7 @@ from fleetwright_agent.protocol.frames import Fallback, Purpose, StreamReset, Tu
 from fleetwright_agent.storage.sqlite.conversations.schema import FILE, SCHEMA
 from fleetwright_agent.storage.sqlite.conversations.views import SqliteViewStore
 from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.telemetry.failure_reasons import ModelFailureReason
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.cost.usage import CostAccount
@@ -146,8 +147,8 @@ class Chat:
         self.endpoint = SimpleNamespace(name=name, provider=Provider.OPENAI)
 
 
-def failed(reason: str, *, elsewhere: bool = True) -> ModelFailed:
-    return ModelFailed(ModelFailure(reason, "It failed.", elsewhere=elsewhere))
+def failed(reason: ModelFailureReason) -> ModelFailed:
+    return ModelFailed(ModelFailure(reason, "It failed."))
 
 
 def request_of(*messages: Any, emitted: list[Any] | None = None, model: Any = None) -> Any:
@@ -217,16 +218,16 @@ async def test_fallback_link_skips_a_failed_model_for_30_seconds(three):
 async def test_fallback_link_tries_all_and_reports_the_first_failure(three):
     link, _, _ = three
     for _ in range(2):
-        models = Models(one=[failed("first")], two=[failed("second")], three=[failed("third")])
+        models = Models(one=[failed("model_timeout")], two=[failed("model_error")], three=[failed("model_unpaid")])
         with pytest.raises(ModelFailed) as told:
             await link.around_model(request_of(HumanMessage("x")), models)
-        assert told.value.reason == "first"
+        assert told.value.reason == "model_timeout"
         assert len(models.asked) == 3
 
 
 async def test_fallback_link_skips_fallbacks_for_invalid_requests(three):
     link, _, _ = three
-    models = Models(one=[failed("model_context_overflow", elsewhere=False)])
+    models = Models(one=[failed("model_context_overflow")])
     with pytest.raises(ModelFailed):
         await link.around_model(request_of(HumanMessage("x")), models)
     assert len(models.asked) == 1
@@ -362,7 +363,7 @@ async def test_prompt_retry_removes_rejected_content(messages, reads, outcome):
         calls.append(1)
         if reads([message.text for message in request.messages]):
             return ModelResponse([AIMessage("done")])
-        raise failed("model_refused_request", elsewhere=False)
+        raise failed("model_refused_request")
 
     work = PromptRetry(2, metrics).around_model(request_of(*messages), answer)
     if outcome == "answered":

@@ -6,11 +6,17 @@ label `caller` is limited; all further callers share one value.
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import permutations
-from typing import Final
+from typing import Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.metrics_core import Metric
 
+from fleetwright_agent.telemetry.failure_reasons import (
+    COMPACTION_FAILURE_REASONS,
+    FALLBACK_REASONS,
+    MODEL_FAILURE_REASONS,
+    ModelFailureReason,
+)
 from fleetwright_agent.telemetry.model_call_window import ModelCallWindow
 
 Counts = Mapping[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -25,36 +31,6 @@ _TOKENS = (1e4, 3e4, 1e5, 3e5, 1e6, 3e6, 1e7, 3e7, 1e8)
 _FILL = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _ENDED: Final = ("completed", "failed", "canceled", "rejected")
 """The outcomes of tasks that have ended. Other outcomes are pauses."""
-_PASSED_ON: Final = (
-    "model_ca_unusable",
-    "model_error",
-    "model_forbidden",
-    "model_key_missing",
-    "model_malformed_tool_call",
-    "model_not_found",
-    "model_rate_limited",
-    "model_timeout",
-    "model_unauthorized",
-    "model_unpaid",
-    "model_unreachable",
-)
-"""Failure reasons after which a fallback model may answer the call."""
-_NOT_PASSED_ON: Final = ("model_context_overflow", "model_refused_request")
-_NOT_SHORTENED: Final = (
-    "budget",
-    "empty",
-    "inflated",
-    "model_error",
-    "no_gain",
-    "nothing_to_cut",
-    "open_fence",
-    "pins_lost",
-    "request_lost",
-    "timeout",
-    "too_long",
-    "torn_pair",
-)
-"""Reasons for which a compaction changes nothing."""
 
 
 class _Series:
@@ -243,7 +219,7 @@ class Metrics:
             (self.skills_learned, ("new", "again")),
             (self.skills_curated, ("merged", "pruned")),
             (self.repeated_calls, ("nudged", "ended")),
-            (self.compaction_failures, _NOT_SHORTENED),
+            (self.compaction_failures, COMPACTION_FAILURE_REASONS),
             (self.budget_rejections, periods),
         ):
             for value in values:
@@ -253,10 +229,12 @@ class Metrics:
         for model in models:
             self._declare_model(model)
         for gone, comes in {pair for line in lines for pair in permutations(line, 2)}:
-            for reason in _PASSED_ON:
+            for reason in FALLBACK_REASONS:
                 self.model_fallbacks.labels(gone, comes, reason)
 
-    def count_model_call(self, model: str, outcome: str, *, is_outage: bool = False) -> None:
+    def count_model_call(
+        self, model: str, outcome: ModelFailureReason | Literal["ok"], *, is_outage: bool = False
+    ) -> None:
         """Count a model call by its outcome. Args: `is_outage` is True if the provider failed."""
         self.llm_calls.labels(model, outcome).inc()
         self.model_health.note(error=outcome if is_outage else "")
@@ -292,7 +270,7 @@ class Metrics:
             self.tasks_ended.labels(outcome).inc()
 
     def _declare_model(self, model: str) -> None:
-        for outcome in ("ok", *_PASSED_ON, *_NOT_PASSED_ON):
+        for outcome in ("ok", *MODEL_FAILURE_REASONS):
             self.llm_calls.labels(model, outcome)
         self.llm_cost_usd.labels(model)
         self.llm_unpriced_calls.labels(model)

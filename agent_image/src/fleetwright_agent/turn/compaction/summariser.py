@@ -16,6 +16,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from fleetwright_agent.config.compaction import Compaction
 from fleetwright_agent.config.model import Model
 from fleetwright_agent.protocol.fences import ARCHIVED, SUMMARY, fence
+from fleetwright_agent.telemetry.failure_reasons import CompactionFailureReason
 from fleetwright_agent.turn.compaction.economics import other_is_cheaper
 from fleetwright_agent.turn.compaction.measure import estimate, estimate_text
 from fleetwright_agent.turn.compaction.prompt import Prompt
@@ -36,7 +37,7 @@ _INFLATED: Final = 2
 class SummaryFailed(Exception):  # noqa: N818 - the name states the condition
     """There is no usable summary. The conversation stays unchanged."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: CompactionFailureReason) -> None:
         super().__init__(reason)
         self.reason = reason
 

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from langchain_core.messages import AnyMessage
 
 from fleetwright_agent.protocol.fences import SUMMARY
+from fleetwright_agent.telemetry.failure_reasons import CompactionFailureReason
 from fleetwright_agent.turn.compaction.pairs import active_request, is_torn
 from fleetwright_agent.turn.compaction.view import View, visible_messages
 
 
 def rejection_reason(
     messages: Sequence[AnyMessage], view: View, *, prior_sessions: str, before: int, after: int, min_gain: float
-) -> str | None:
+) -> CompactionFailureReason | None:
     """Check the view as it will be shown, and return the reason for a rejection, or None.
 
     Args:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import httpx2
 from langchain_core.messages import AIMessage
 
+from fleetwright_agent.telemetry.failure_reasons import FALLBACK_REASONS, ModelFailureReason
 from fleetwright_agent.turn.providers.chat_completions.errors import (
     CompletionConnectionError,
     CompletionError,
@@ -80,16 +81,19 @@ class UntrustedAuthority(Exception):  # noqa: N818 - the name states the conditi
 
 @dataclass(frozen=True, slots=True)
 class ModelFailure:
-    reason: str
+    reason: ModelFailureReason
     message: str
     transient: bool = False
     overflow: bool = False
     retry_after: float | None = None
     """The delay that the provider requested, in seconds, up to a maximum."""
-    elsewhere: bool = True
-    """True if another model may succeed where this one fails."""
     window: int | None = None
     """The context window in tokens, if the provider's error states it."""
+
+    @property
+    def elsewhere(self) -> bool:
+        """True if another model may succeed where this one fails."""
+        return self.reason in FALLBACK_REASONS
 
     @property
     def is_outage(self) -> bool:
@@ -178,7 +182,6 @@ _OVERFLOW = ModelFailure(
     "model_context_overflow",
     "The conversation is larger than the model's context window.",
     overflow=True,
-    elsewhere=False,
 )
 _IN_STREAM = ModelFailure("model_error", "The model reported an error while answering.", transient=True)
 
@@ -204,7 +207,7 @@ def _status(status: int, error: Any) -> ModelFailure:
         wait = _retry_after(error)
         return ModelFailure("model_error", f"The model answered with an error ({status}).", True, retry_after=wait)
     if status in {400, 422}:
-        return ModelFailure(REFUSED, f"The model refused the request ({status}).", elsewhere=False)
+        return ModelFailure(REFUSED, f"The model refused the request ({status}).")
     return ModelFailure("model_error", f"The model answered with an error ({status}).")
 
 

@@ -44,7 +44,6 @@ from fleetwright_agent.turn.tool_call_ids import assign_unique_ids
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-_OVER_BUDGET = ModelFailure("budget_exceeded", "The agent's budget is used up.")
 _CHARACTERS = 4
 """Estimated characters per token, for calls whose usage the provider does not report."""
 _WORTH_TELLING = 1.0
@@ -139,6 +138,10 @@ class ModelCalls:
             chat: The model behind `model`.
             most: The maximum tokens of the reply.
             context: The context of the turn.
+
+        Raises:
+            ModelFailed: The model failed, also after its retries.
+            OverBudget: The call does not fit into a budget.
         """
         account = CostAccount(chat.endpoint.name, chat.endpoint.price, Purpose.SUMMARY)
         size = partial(estimate, prompt)
@@ -156,11 +159,8 @@ class ModelCalls:
                 self._charge(reply, size, account, context, name)
                 return reply
 
-        try:
-            async with self._accounting.reserved(account.price, tokens_in=size(), tokens_out=most):
-                return await self._tried(once, context, account, chat.endpoint.retries)
-        except OverBudget:
-            raise ModelFailed(_OVER_BUDGET) from None
+        async with self._accounting.reserved(account.price, tokens_in=size(), tokens_out=most):
+            return await self._tried(once, context, account, chat.endpoint.retries)
 
     async def _tried(
         self, once: Callable[[], Awaitable[T]], context: TurnContext, account: CostAccount, retries: int

@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 from fleetwright_a2a.extensions import MODEL
 from fleetwright_agent.protocol.frames import Fallback, StreamReset
+from fleetwright_agent.telemetry.failure_reasons import ModelFailureReason
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.images import describe_images
@@ -73,7 +74,7 @@ class ModelFallback:
 
         return sorted(range(len(self._chats)), key=place)
 
-    def _tell(self, context: TurnContext, gone: str, comes: str, reason: str) -> None:
+    def _tell(self, context: TurnContext, gone: str, comes: str, reason: ModelFailureReason) -> None:
         self._metrics.model_fallbacks.labels(gone, comes, reason).inc()
         _log.warning("another model takes over", extra={"model": gone, "fallback": comes, "reason": reason})
         if context.spoken:

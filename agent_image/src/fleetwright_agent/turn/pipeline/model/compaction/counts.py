@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 
 from fleetwright_agent.protocol.frames import CompactionEnd
+from fleetwright_agent.telemetry.failure_reasons import CompactionFailureReason
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.compaction.prompt import Prompt, tokens_since
 from fleetwright_agent.turn.compaction.recall import NAME as RECALL
@@ -41,7 +42,9 @@ class CompactionMetrics:
         payback = None if made.payback is None or math.isinf(made.payback) else math.ceil(made.payback)
         context.emit(CompactionEnd("ok", made.before, made.after, trigger, made.method, payback, made.cheapest))
 
-    def failed(self, context: TurnContext, reason: str, tokens: int, *, trigger: str, seconds: float) -> None:
+    def failed(
+        self, context: TurnContext, reason: CompactionFailureReason, tokens: int, *, trigger: str, seconds: float
+    ) -> None:
         self._metrics.compactions.labels(trigger, "summary", "failed").inc()
         self._metrics.compaction_failures.labels(reason).inc()
         self._metrics.compaction_seconds.observe(seconds)

@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 from fleetwright_agent.protocol.frames import TurnFailed
 from fleetwright_agent.turn.compaction.summariser import AskModel, SummaryFailed, SummaryTooLong
 from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.cost.accounting import OverBudget
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls, ModelFailed
 from fleetwright_agent.turn.providers.factory import Chat
 
@@ -24,8 +25,9 @@ def summary_request(calls: ModelCalls, context: TurnContext) -> AskModel:
         except ModelFailed as failed:
             if failed.failure.overflow:
                 raise SummaryTooLong from failed
-            over = failed.failure.reason == "budget_exceeded"
-            raise SummaryFailed("budget" if over else "model_error") from failed
+            raise SummaryFailed("model_error") from failed
+        except OverBudget:
+            raise SummaryFailed("budget") from None
         except TurnFailed:
             raise
         except Exception as broken:
