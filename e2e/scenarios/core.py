@@ -6,7 +6,7 @@ or test behaviour that no document promises.
 
 CORE = {
     "test_approvals.py::test_person_decides_with_kubectl_patch_and_the_task_continues": (
-        "The ServiceAccounts of the agent and of every agent that the request came through cannot decide"
+        "creates an `Approval` for a tool call that waits for the decision of a person"
     ),
     "test_callers.py::test_agent_egress_denies_undeclared_destinations": (
         "a NetworkPolicy denies all ingress and egress, and allows only the connections that the objects name"
@@ -18,49 +18,43 @@ CORE = {
         "no service account token that the API server accepts"
     ),
     "test_callers.py::test_peer_refuses_an_agent_that_is_not_an_allowed_caller": (
-        "Each client and each pair of agents has a separate token."
-    ),
-    "test_changes.py::test_deleted_agent_leaves_only_its_retained_memory": (
-        "a memory volume, which outlives a deleted Agent unless you say otherwise"
+        "a token for each client and each pair of agents, and a NetworkPolicy"
     ),
     "test_changes.py::test_failing_revision_never_replaces_the_serving_one": (
         "A new revision first passes a preflight in a separate pod"
     ),
     "test_conversations.py::test_killed_pod_keeps_finished_and_resumes_running_tasks": (
-        "a durable task log, so that a restart loses no task"
+        "all state is in the Kubernetes API and on each agent's volume"
     ),
     "test_conversations.py::test_running_task_finishes_before_the_next_revision_serves": (
         "drain for `drainSeconds`, then resume in the next pod"
     ),
     "test_fleet.py::test_gateway_pods_reach_agents_and_no_other_pods": (
-        "By default a NetworkPolicy denies all ingress and egress"
+        "its pods connect only to agents and to the ports of the API server"
     ),
     "test_fleet.py::test_only_a_person_with_the_right_to_invoke_sees_and_wakes_the_agent": (
-        "An agent that a caller may not call looks like an agent that does not exist."
+        "Idle agents sleep without a pod, and a message wakes them."
     ),
     "test_fleet.py::test_withdrawn_edge_is_refused_although_the_token_is_valid": (
         "For direct calls, the called agent refuses the caller's unexpired tokens within two seconds"
     ),
-    "test_prometheus.py::test_metrics_attribute_compactions_and_cost_to_each_agent": (
-        "Prometheus counters for tokens, cost, tools and compactions"
-    ),
     "test_prometheus.py::test_metrics_endpoint_is_reachable_by_monitoring_only": (
         "allows only the connections that the objects name"
     ),
-    "test_quickstart.py::test_kubectl_get_agents_prints_url_and_readiness": (
-        "the objects show the state and the reason for each open connection"
+    "test_quickstart.py::test_mcp_server_ingress_denies_pods_that_are_not_its_agents": (
+        "NetworkPolicies protect agents and McpServers."
     ),
     "test_quickstart.py::test_message_is_answered_with_a_skill_a_tool_and_its_cost": (
-        "a LangGraph agent loop with skills, MCP tools, other agents and context compaction"
+        "An operator turns each Agent into a running pod"
     ),
-    "test_quickstart.py::test_peer_delegation_reports_the_cost_of_both_agents": (
-        "US dollars and tokens with each answer"
+    "test_quickstart.py::test_objects_show_the_state_and_the_reason_for_each_connection": (
+        "the objects show the state and the reason for each open connection"
     ),
     "test_rotation.py::test_revoked_token_is_refused_within_two_seconds": (
         "A revoked token is refused within two seconds."
     ),
     "test_rotation.py::test_token_rotation_refuses_no_caller_that_rereads_its_token": (
-        "Tokens expire and are rotated without a restart."
+        "rotated without a restart or a refused call"
     ),
     "test_skills.py::test_skill_image_is_mounted_read_only_by_digest": (
         "agents mount only files with the recorded digest"

@@ -6,6 +6,19 @@ from dataclasses import dataclass
 import pytest
 from e2e.scenarios import workloads
 from e2e.scenarios.fleet import Caller, Fleet, agent, text_of
+from tests.support.machine import ceiling
+
+_ASK_API = """
+import ssl, sys, urllib.error, urllib.request
+folder = "/var/run/secrets/kubernetes.io/serviceaccount"
+token = sys.stdin.read() or open(f"{folder}/token").read()
+trust = ssl.create_default_context(cafile=f"{folder}/ca.crt")
+request = urllib.request.Request("https://kubernetes.default.svc/api", headers={"Authorization": f"Bearer {token}"})
+try:
+    print(urllib.request.urlopen(request, context=trust, timeout=float(sys.argv[1])).status)
+except urllib.error.HTTPError as error:
+    print(error.status)
+"""
 
 
 @dataclass(frozen=True)
@@ -15,6 +28,11 @@ class Door:
     stranger: Caller
     card: str
 
+    def ask_api_server(self, token: str = "") -> int:
+        """Return the status that the API server answers the stranger; without a token, that of the stranger's own."""
+        ask = ("exec", "-i", self.stranger.pod, "--", "python", "-c", _ASK_API, f"{ceiling(1)}")
+        return int(self.fleet.run(*ask, stdin=token))
+
 
 @pytest.fixture(scope="module")
 def door(fleet: Fleet) -> Door:
@@ -23,7 +41,7 @@ def door(fleet: Fleet) -> Door:
         agent("desk", auth={"clients": clients}, peers=[{"name": "vault"}]),
         agent("vault", allowedCallers={"agents": [{"name": "desk"}]}),
         agent("intruder", peers=[{"name": "vault"}]),
-        agent("outsider"),
+        agent("outsider", fleet={"reach": "Direct"}),
         workloads.pod("elsewhere", image=fleet.image, command=workloads.SERVE),
         workloads.service("elsewhere"),
     )
@@ -54,6 +72,7 @@ def test_call_without_valid_token_returns_401_with_the_scheme(door: Door, token:
 
 
 def test_agent_ingress_denies_pods_that_are_not_callers(door: Door) -> None:
+    door.fleet.until(lambda: door.fleet.reaches(door.stranger.pod, "elsewhere", 80), "the stranger has a network")
     assert door.stranger.http(door.card, promised=0.3).status == 0
     assert door.stranger.send("desk", "Hello", token=door.fleet.token("desk", "first")).status == 0
 
@@ -67,9 +86,14 @@ def test_agent_egress_denies_undeclared_destinations(door: Door) -> None:
 
 
 def test_agent_pod_has_no_kubernetes_api_credential(door: Door) -> None:
-    pod = door.fleet.pod_of("desk")
-    listing = door.fleet.run("exec", pod, "--", "ls", "/var/run")
-    assert "secrets" not in listing
+    """A pod has no token at all, or, in a team, only one for the gateway, which the API server refuses."""
+    for name in ("desk", "outsider"):
+        assert "secrets" not in door.fleet.run("exec", door.fleet.pod_of(name), "--", "ls", "/var/run/")
+    assert "fleetwright" not in door.fleet.run("exec", door.fleet.pod_of("desk"), "--", "ls", "/var/run/")
+
+    token = door.fleet.run("exec", door.fleet.pod_of("outsider"), "--", "cat", "/var/run/fleetwright/gateway/token")
+    door.fleet.until(lambda: door.ask_api_server() == 200, "the API server accepts the token of another pod")
+    assert door.ask_api_server(token) == 401
 
 
 def test_tasks_are_isolated_between_callers(door: Door) -> None:

@@ -235,6 +235,11 @@ def test_metrics_endpoint_is_reachable_by_monitoring_only(fleet: Fleet) -> None:
     address = fleet.get("pod", fleet.pod_of("quiet"))["status"]["podIP"]
     stranger, friend = fleet.caller("stranger"), fleet.caller("friend", of="quiet")
     card = f"http://quiet.{fleet.namespace}.svc.cluster.local/.well-known/agent-card.json"
+    fleet.kubectl.apply([deploy.namespace(MONITORING)])
+    monitor = Fleet(fleet.kubectl, MONITORING, fleet.image).caller("monitor")
+    metrics = f"http://{address}:7871/metrics"
+    fleet.until(lambda: monitor.http(metrics, promised=0.3).status == 200, "monitoring reads the metrics")
     fleet.until(lambda: friend.http(card, promised=0.3).status == 200, "the network lets the friend in")
+    fleet.until(lambda: fleet.reaches(stranger.pod, "offline-model", 80), "the stranger has a network")
     for caller in (stranger, friend):
-        assert caller.http(f"http://{address}:7871/metrics", promised=0.3).status == 0
+        assert caller.http(metrics, promised=0.3).status == 0

@@ -17,7 +17,7 @@ def quickstart(fleet: Fleet) -> tuple[Fleet, Caller, str]:
     return fleet, fleet.caller("caller", of="support"), fleet.token("support")
 
 
-def test_kubectl_get_agents_prints_url_and_readiness(
+def test_objects_show_the_state_and_the_reason_for_each_connection(
     quickstart: tuple[Fleet, Caller, str],
 ) -> None:
     fleet, _, _ = quickstart
@@ -29,6 +29,22 @@ def test_kubectl_get_agents_prints_url_and_readiness(
     # The agents may start before their MCP server accepts connections.
     assert phase in {"Running", "Degraded"}
     fleet.until(lambda: "Running" in fleet.run("get", "agent", "support"), "the agent reaches its server")
+    egress = {way["why"]: way["to"] for way in fleet.get("agent/support")["status"]["egress"]}
+    assert egress.pop("to resolve names")
+    assert egress == {
+        "model offline": f"pods of Service {fleet.namespace}/offline-model, port http",
+        "McpServer orders": "pods of McpServer orders, port 8000",
+        "peer warehouse": "pods of Agent warehouse, port 7870",
+    }
+
+
+def test_mcp_server_ingress_denies_pods_that_are_not_its_agents(quickstart: tuple[Fleet, Caller, str]) -> None:
+    fleet, _, _ = quickstart
+    stranger = fleet.caller("stranger").pod
+    fleet.until(lambda: fleet.reaches(fleet.pod_of("support"), "orders-mcp", 8000), "its agent reaches the server")
+    fleet.until(lambda: fleet.reaches(stranger, "offline-model", 80), "the stranger has a network")
+    assert not fleet.reaches(stranger, "orders-mcp", 8000)
+    assert not fleet.reaches(fleet.pod_of("warehouse"), "orders-mcp", 8000)
 
 
 def test_message_is_answered_with_a_skill_a_tool_and_its_cost(quickstart: tuple[Fleet, Caller, str]) -> None:
