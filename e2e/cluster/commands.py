@@ -13,6 +13,7 @@ from e2e.cluster.files import write
 from e2e.cluster.image_list import OFFLINE, PRODUCT
 from e2e.cluster.images import Built, Images
 from e2e.cluster.kind import Kind
+from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.local import Local
 from e2e.cluster.parts import PARTS, WITHOUT_NODE
 from e2e.cluster.paths import CHECKOUT, STATE
@@ -76,10 +77,18 @@ def up(name: str, progress: Progress) -> None:
     helm = helm_of(chosen, progress)
     deploy.install(helm, chosen=deploy.values(built))
     progress.say("operator running")
-    kubectl = helm.kubectl
+    image = next((each.pinned for each in built if each.image is OFFLINE), OFFLINE.reference)
+    try_quickstart(helm.kubectl, image, progress)
+    binaries.tidy(progress)
+
+
+def try_quickstart(kubectl: Kubectl, image: str, progress: Progress) -> None:
+    """Apply the quickstart, send one message, and print the answer and what to try next.
+
+    Args: `image` has the project's CLI, for the pod that sends the message.
+    """
     deploy.quickstart(kubectl, progress)
     progress.say("agents ready")
-    image = next((each.pinned for each in built if each.image is OFFLINE), OFFLINE.reference)
     with deploy.client(kubectl, agent="support", image=image) as pod:
         question = "Load the refund-policy skill, then look up order A-1002."
         answer = deploy.say(kubectl, pod, agent="support", words=question)
@@ -95,7 +104,6 @@ def up(name: str, progress: Progress) -> None:
         "  .venv/bin/fleetwright say --url http://127.0.0.1:8070 --token-file /tmp/token 'Look up order A-1001.'\n"
         "  make down"
     )
-    binaries.tidy(progress)
 
 
 def down(name: str, progress: Progress) -> None:

@@ -4,6 +4,9 @@ import json
 import time
 
 import pytest
+from e2e.cluster import commands, deploy
+from e2e.cluster.kubectl import Kubectl
+from e2e.cluster.progress import Progress
 from e2e.scenarios.conftest import QUICKSTART
 from e2e.scenarios.fleet import Caller, Fleet, cost_of, message, text_of
 
@@ -103,3 +106,19 @@ def test_kubectl_plugin_lists_explains_and_rotates(quickstart: tuple[Fleet, Call
     assert answer.strip()
     assert "has a new token" in fleet.plugin("token", "rotate", "support", "--wait", "60")
     assert fleet.token("support") != token
+
+
+def test_make_up_ends_with_one_answered_message(
+    operator: Kubectl, python_image: str, progress: Progress, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The steps of `make up` after the installation, which the fixtures of all scenarios make."""
+    existed = operator.run("get", "namespace", deploy.QUICKSTART, "--ignore-not-found")
+    try:
+        commands.try_quickstart(operator, python_image, progress)
+    finally:
+        if not existed:
+            operator.run("delete", "namespace", deploy.QUICKSTART, "--ignore-not-found", "--wait=false")
+    shown = capsys.readouterr().out
+    assert "[completed; " in shown
+    assert "39.50 USD" in shown
+    assert {"support", "warehouse"} <= {line.split()[0] for line in shown.splitlines() if line.strip()}
