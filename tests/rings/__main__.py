@@ -81,15 +81,13 @@ async def _run_until_signal(stages: Sequence[Sequence[Ring]], results: ResultSto
         raise SystemExit(128 + arrived[0]) from None
 
 
-def _remove_cluster_in_ci(*, in_ci: bool) -> None:
-    """Remove the cluster in CI. Elsewhere the next run reuses it."""
-    if in_ci:
-        try:
-            subprocess.run([sys.executable, "-m", "e2e.cluster", "down"], check=False, timeout=ceiling())
-        except subprocess.TimeoutExpired:
-            print("the cluster was not removed in time; run make down")
-    else:
-        print("\nthe cluster stays for the next run; `make down` removes it")
+def remove_cluster(command: Sequence[str], *, seconds: float) -> str:
+    """Run the command that removes the cluster, and return why it has failed; empty if it has not."""
+    try:
+        code = subprocess.run(command, check=False, timeout=seconds).returncode
+    except subprocess.TimeoutExpired:
+        return f"the cluster was not removed in {seconds:.0f} s; run `make down`"
+    return f"the cluster was not removed, exit code {code}; run `make down`" if code else ""
 
 
 def _describe_omitted_tests() -> str:
@@ -125,12 +123,19 @@ def main(words: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(dir=FOLDER, prefix="run-") as folder:
         ended = asyncio.run(_run_until_signal([stage for stage in stages if stage], results, Path(folder)))
     in_ci = is_in_ci()
+    left = ""
     if any(result.ring.name == "cluster" for result in ended):
-        _remove_cluster_in_ci(in_ci=in_ci)
+        # Elsewhere the next run reuses it.
+        if in_ci:
+            left = remove_cluster((sys.executable, "-m", "e2e.cluster", "down"), seconds=ceiling())
+        else:
+            print("\nthe cluster stays for the next run; `make down` removes it")
     print("\n".join(format_summary(ended, skipped, in_ci=in_ci)))
+    if left:
+        print(left)
     if names == ["test"]:
         print(_describe_omitted_tests())
-    return int(has_failures(ended, skipped, in_ci=in_ci))
+    return int(bool(left) or has_failures(ended, skipped, in_ci=in_ci))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""The runs: what each contains, and that every test that the gate omits is in another run."""
+"""The runs: what each contains, which tests the gate omits, and the removal of the cluster in CI."""
 
 import subprocess
 import sys
 
 import pytest
 from e2e.cluster.paths import CHECKOUT
+from tests.rings.__main__ import remove_cluster
 from tests.rings.catalogue import RINGS, select_stages
 from tests.rings.results import ResultStore, hash_tree, ring_key
 from tests.rings.runner import Result, UnstableTest
@@ -48,6 +49,19 @@ def test_every_folder_of_tests_is_in_a_ring():
     commands = " ".join(word for ring in RINGS.values() for word in ring.command)
     folders = {path.parent.relative_to(CHECKOUT).parts[1] for path in (CHECKOUT / "tests").rglob("test_*.py")}
     assert {folder for folder in folders if f"tests/{folder}" not in commands} == set()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("command", "seconds", "wanted"),
+    [
+        pytest.param(["true"], 60, "", id="removed"),
+        pytest.param(["false"], 60, "the cluster was not removed, exit code 1; run `make down`", id="an error"),
+        pytest.param(["sleep", "600"], 0.1, "the cluster was not removed in 0 s; run `make down`", id="too late"),
+    ],
+)
+def test_cluster_that_is_not_removed_is_reported(command, seconds, wanted):
+    assert remove_cluster(command, seconds=seconds) == wanted
 
 
 @pytest.fixture
