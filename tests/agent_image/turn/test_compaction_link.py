@@ -63,6 +63,17 @@ async def test_useless_summary_is_charged_counted_and_discarded(summarise, reaso
         assert script.provider.breaks == 0
 
 
+async def test_summary_that_does_not_fit_into_a_budget_is_not_requested():
+    script = script_of(talk(14))
+    policy = {**EARLY, "summary": {"maxTokens": 600_000}}
+    async with ours(script, policy, budgets=[{"period": "Month", "tokens": 500_000}]) as system:
+        await system.play()
+        assert system.count("compaction_failures_total", reason="budget") > 0
+        assert await system.view() is None
+        assert not system.failures
+    assert script.provider.summaries == 0
+
+
 async def test_summary_by_the_main_model_reuses_the_cached_prefix():
     script = script_of(talk(14, calls=[Call("look", {}, "x")]))
     async with ours(script, EARLY) as system:
