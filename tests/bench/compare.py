@@ -2,8 +2,8 @@
 
     python -m tests.bench.compare --base COMMIT --parts "agent:rates,start turn:durable" [--runs 5] [--own-code]
 
-It exits with 1 if a row is worse, with 2 if a run breaks, and with 77 if this machine cannot run a benchmark. The files
-of the other commit and its environment are in the cache of the machine.
+It exits with 1 if a row is worse, with 2 if a run breaks, and with 77 if this machine cannot run a benchmark. Both
+sides are copies with their own environments in the cache of the machine, so this checkout may be edited meanwhile.
 
 Both commits run the benchmarks and the test code of this checkout, so that both figures are measured in the same way.
 With `--own-code`, each commit runs its own benchmarks. This is necessary if the benchmarks call functions of the
@@ -142,6 +142,31 @@ def _install(commit: str, *, own_code: bool, progress: Progress) -> Path:
     return folder
 
 
+def _copy_checkout(progress: Progress) -> Path:
+    """Copy this checkout, with files that are not committed, so that a later edit does not change what is measured."""
+    folder = cache() / "compare" / ".head"
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.iterdir():
+        if path.name == ".venv":
+            continue  # locks/sync updates it
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    listing = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    for name in filter(None, listing.split("\0")):
+        source, target = CHECKOUT / name, folder / name
+        if os.path.lexists(source):  # Git lists a deleted file until the deletion is committed.
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target, follow_symlinks=False)
+    progress.say(f"installing the environment of this checkout in {folder}")
+    _run([folder / "locks/sync"], folder)
+    return folder
+
+
 def _extract(commit: str, folder: Path, *paths: str) -> None:
     """Write files of a commit into a folder. A worktree would outlive the cache in the list of the repository."""
     with tempfile.TemporaryDirectory() as temporary:
@@ -211,7 +236,7 @@ def _compare(commit: str, chosen: Chosen, arguments: argparse.Namespace) -> int:
     with run_folder("fleetwright-compare-"), exclusive(cache() / "locks" / "compare", progress):
         machine_factor()
         base = Side("base", _install(commit, own_code=arguments.own_code, progress=progress))
-        head = Side("head", CHECKOUT)
+        head = Side("head", _copy_checkout(progress))
         for side in (base, head):
             _compile(side)
         shutil.rmtree(_LOGS, ignore_errors=True)
