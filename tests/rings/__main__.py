@@ -18,7 +18,7 @@ from e2e.cluster import binaries
 from e2e.cluster.paths import CHECKOUT
 from e2e.cluster.progress import CANNOT_RUN
 from tests.rings.catalogue import CONTROL_PLANE_PROGRAMS, RINGS, RUNS, Ring, select_stages
-from tests.rings.results import ResultStore, ring_key
+from tests.rings.results import ResultStore, select_skipped
 from tests.rings.runner import Result, repeat_failures, run_ring
 from tests.rings.summary import format_summary, has_failures
 from tests.support.machine import ceiling, is_in_ci, machine_factor
@@ -116,13 +116,13 @@ def main(words: Sequence[str] | None = None) -> int:
     if is_resumed and not results.is_known:
         print("RESUME has no effect, because git cannot read this checkout")
     green = results.read_green_rings() if is_resumed else {}
-    skipped = {ring.name: green[ring_key(ring)] for stage in stages for ring in stage if ring_key(ring) in green}
-    stages = [[ring for ring in stage if ring_key(ring) not in green] for stage in stages]
+    in_ci = is_in_ci()
+    skipped = select_skipped(stages, green, in_ci=in_ci)
+    stages = [[ring for ring in stage if ring.name not in skipped] for stage in stages]
     print(f"ceilings are multiplied by {machine_factor():.2f}, the factor of this machine (1.00 is the reference)")
     # Two runs in one checkout must not read each other's outcomes.
     with tempfile.TemporaryDirectory(dir=FOLDER, prefix="run-") as folder:
         ended = asyncio.run(_run_until_signal([stage for stage in stages if stage], results, Path(folder)))
-    in_ci = is_in_ci()
     left = ""
     if any(result.ring.name == "cluster" for result in ended):
         # Elsewhere the next run reuses it.

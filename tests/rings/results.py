@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.rings.catalogue import Ring
@@ -71,6 +72,23 @@ class ResultStore:
         }
         with self._file.open("a") as file:
             file.write(json.dumps(record) + "\n")
+
+
+def select_skipped(
+    stages: Sequence[Sequence[Ring]], green: Mapping[str, list[str]], *, in_ci: bool
+) -> dict[str, list[str]]:
+    """Return the names of the rings that need not run again, with their unstable tests.
+
+    Args:
+        green: The keys of the green rings of earlier runs, with their unstable tests.
+        in_ci: True if the last run has removed its cluster.
+    """
+    skipped = {ring.name: green[ring_key(ring)] for stage in stages for ring in stage if ring_key(ring) in green}
+    names = {ring.name for stage in stages for ring in stage}
+    if in_ci and "bench" in names - skipped.keys():
+        # The benchmarks use the cluster that this ring leaves.
+        skipped.pop("cluster", None)
+    return skipped
 
 
 def ring_key(ring: Ring) -> str:

@@ -7,7 +7,7 @@ import pytest
 from e2e.cluster.paths import CHECKOUT
 from tests.rings.__main__ import remove_cluster
 from tests.rings.catalogue import RINGS, select_stages
-from tests.rings.results import ResultStore, hash_tree, ring_key
+from tests.rings.results import ResultStore, hash_tree, ring_key, select_skipped
 from tests.rings.runner import Result, UnstableTest
 
 
@@ -82,6 +82,20 @@ def test_green_rings_are_those_whose_last_result_is_green(checkout, tmp_path):
     assert results.read_green_rings() == {ring_key(gate): ["test_x"], ring_key(whole): []}
     (checkout / "file").write_text("two")
     assert ResultStore(tmp_path, checkout).read_green_rings() == {}
+
+
+@pytest.mark.parametrize(
+    ("green", "in_ci", "skipped"),
+    [
+        (["cluster"], False, {"cluster"}),
+        (["cluster"], True, set()),  # Its cluster was removed, and the benchmarks need one.
+        (["cluster", "bench"], True, {"cluster", "bench"}),
+    ],
+)
+def test_ring_whose_cluster_the_benchmarks_need_runs_again_in_ci(green, in_ci, skipped):
+    stages = [[RINGS["cluster"]], [RINGS["bench"]]]
+    known = {ring_key(RINGS[name]): ["test_x"] for name in green}
+    assert select_skipped(stages, known, in_ci=in_ci) == {name: ["test_x"] for name in skipped}
 
 
 def test_ring_with_skipped_tests_runs_again(checkout, tmp_path):
