@@ -38,6 +38,9 @@ CORE = {
     "test_fleet.py::test_withdrawn_edge_is_refused_although_the_token_is_valid": (
         "For direct calls, the called agent refuses the caller's unexpired tokens within two seconds"
     ),
+    "test_prometheus.py::test_metrics_attribute_compactions_and_cost_to_each_agent": (
+        "Prometheus counters for tokens, cost, tools and compactions"
+    ),
     "test_prometheus.py::test_metrics_endpoint_is_reachable_by_monitoring_only": (
         "allows only the connections that the objects name"
     ),
