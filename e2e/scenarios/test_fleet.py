@@ -65,7 +65,7 @@ def without_operator(fleet: Fleet) -> Iterator[None]:
         yield
     finally:
         fleet.kubectl.run("scale", where, operator, "--replicas=1")
-        fleet.kubectl.run("rollout", "status", where, operator, f"--timeout={ceiling():.0f}s", seconds=ceiling())
+        fleet.kubectl.run("rollout", "status", where, operator, f"--timeout={ceiling():.0f}s")
 
 
 def _account(name: str) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def test_gateway_pods_reach_agents_and_no_other_pods(team: Team) -> None:
 
     def reaches(selector: str, port: int) -> bool:
         (pod,) = team.fleet.get("pods", f"--selector={selector}")["items"]
-        return team.fleet.kubectl.attempt(*where, pod["status"]["podIP"], str(port), seconds=ceiling()).returncode == 0
+        return team.fleet.kubectl.attempt(*where, pod["status"]["podIP"], str(port)).returncode == 0
 
     team.fleet.until(lambda: team.reaches_model(team.caller.pod), "another pod reaches the model")
     team.fleet.until(lambda: reaches("fleetwright.dev/agent=lead", 7870), "the gateway reaches the agent")

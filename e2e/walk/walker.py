@@ -13,7 +13,7 @@ from e2e.control_plane.normalised_state import NormalisedState, Reader
 from e2e.faults.reference import difference
 from e2e.walk.bases import NAMES, Spec
 from e2e.walk.walk_context import WalkContext
-from tests.support.machine import ceiling
+from tests.support.machine import ceiling, machine_factor
 
 from fleetwright_api.names import workspace
 
@@ -86,7 +86,9 @@ class Walker:
 
         until = self._context.cache.until
         rests = await until(self._space, lambda: alike() or stopped(), seconds=ceiling(_SETTLING_SECONDS), pause=0.1)
-        if rests and await until(self._space, alike, seconds=_HELD_SECONDS if stopped() else 0.0, pause=0.1):
+        if rests and await until(
+            self._space, alike, seconds=_HELD_SECONDS * machine_factor() if stopped() else 0.0, pause=0.1
+        ):
             return ""
         return f"unlike a fresh one in {fresh}:\n{difference(self._read(fresh), self._read(self._space))}"
 
