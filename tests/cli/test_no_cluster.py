@@ -32,7 +32,9 @@ ELSEWHERE = "; without a cluster, start a fleet with `fleetwright dev`, or give 
         pytest.param(["cost"], NO_CLUSTER, id="cost"),
         pytest.param(["audit", "verify", "desk"], NO_CLUSTER, id="audit"),
         pytest.param(["memory", "export", "--owner", "client:a", "desk"], NO_CLUSTER, id="memory"),
-        pytest.param(["tasks", "desk"], f"{NO_CLUSTER}{ELSEWHERE}", id="tasks"),
+        pytest.param(["report"], NO_CLUSTER, id="report"),
+        pytest.param(["tasks", "desk"], NO_CLUSTER, id="tasks"),
+        pytest.param(["tasks", "desk", "--client", "a"], f"{NO_CLUSTER}{ELSEWHERE}", id="tasks of a client"),
     ],
 )
 def test_commands_without_a_kubeconfig_say_the_same(tmp_path: Path, words, wanted) -> None:

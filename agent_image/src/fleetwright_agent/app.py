@@ -178,7 +178,7 @@ def create_app(
             ),
             card=card,
             agent_uid=FileWatcher(layout.gateway_file, parse_agent_uid),
-            admin=build_admin(parts, erasure, export, curator),
+            admin=build_admin(parts, task_log, erasure, export, curator),
             open_approvals=approvals,
             decision_acceptor=DecisionAcceptor(task_log, tasks, delivery, answers=answers, redact=redact, clock=clock),
             erasure=erasure,

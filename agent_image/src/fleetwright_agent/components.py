@@ -18,6 +18,7 @@ from fleetwright_agent.server.admin.erasure import Erasure
 from fleetwright_agent.server.admin.export import MemoryExport
 from fleetwright_agent.server.admin.routes import Admin
 from fleetwright_agent.server.admin.skills import SkillAdministration
+from fleetwright_agent.server.admin.tasks import TaskAdministration
 from fleetwright_agent.server.executors.port import Executor
 from fleetwright_agent.server.executors.turn_executor import TurnExecutor
 from fleetwright_agent.server.executors.turn_loader import TurnLoader
@@ -75,7 +76,9 @@ def build_turn_dependencies(
     )
 
 
-def build_admin(parts: TurnDependencies, erasure: Erasure, export: MemoryExport, curator: Curator) -> Admin:
+def build_admin(
+    parts: TurnDependencies, task_log: TaskLog, erasure: Erasure, export: MemoryExport, curator: Curator
+) -> Admin:
     access = AdministratorAccess(parts.config.administrators)
     skills = SkillAdministration(
         access,
@@ -85,7 +88,9 @@ def build_admin(parts: TurnDependencies, erasure: Erasure, export: MemoryExport,
         audit_trail=parts.audit_trail,
     )
     delegations = DelegationAdministration(access, parts.storage.peer_calls, audit_trail=parts.audit_trail)
-    more = [*CostAdministration(access, parts.storage.usage).routes, *skills.routes, *delegations.routes]
+    tasks = TaskAdministration(access, task_log, audit_trail=parts.audit_trail)
+    costs = CostAdministration(access, parts.storage.usage)
+    more = [*costs.routes, *skills.routes, *delegations.routes, *tasks.routes]
     return Admin(access, erasure=erasure, export=export, audit_trail=parts.audit_trail, more=more)
 
 

@@ -1,4 +1,4 @@
-"""The report of costs and the learned skills for administrators, over HTTP."""
+"""The report of costs, the tasks of all callers and the learned skills for administrators, over HTTP."""
 
 import time
 
@@ -39,6 +39,52 @@ async def test_costs_refuse_other_parameters(agent, parameters, status, says):
 async def test_costs_are_only_for_administrators(agent):
     async with agent(**ADMIN) as admin, admin.by("client:other").http() as http:
         assert (await http.get("/admin/costs")).status_code == 403
+
+
+async def test_tasks_of_all_callers_are_listed_with_request_and_reason(agent, mounted):
+    async with agent(**ADMIN) as admin:
+        guest = admin.by("client:other")
+        asked = await guest.say('Ask the human the question "Which day?", not the password: tomato-soup-99')
+        await guest.say("on Monday", taskId=asked["id"])
+        await admin.say("Hello there my friend [[fail:401]]", contextId="c")
+        waiting = await admin.say('Ask the human the question "Which room?"')
+        async with admin.http() as http:
+            answer = await http.get("/admin/tasks")
+            one = (await http.get("/admin/tasks", params={"owner": "client:other"})).json()["tasks"]
+            newest = (await http.get("/admin/tasks", params={"limit": "1"})).json()["tasks"]
+        assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
+        found = answer.json()["tasks"]
+        assert [(each["owner"], each["state"], each["request"].split(",")[0]) for each in found] == [
+            ("client:default", "input-required", 'Ask the human the question "Which room?"'),
+            ("client:default", "failed", "Hello there my friend [[fail:401]]"),
+            ("client:other", "completed", 'Ask the human the question "Which day?"'),
+        ]
+        assert (newest, one) == (found[:1], found[2:])
+        assert found[0]["id"] == waiting["id"]
+        assert [each["reason"] for each in found[::2]] == ["Which room?", ""]
+        assert "401" in found[1]["reason"]
+        assert float(found[2]["costUsd"]) > 0
+        assert "tomato" not in answer.text
+    listed = [line for line in read_audit_lines(mounted) if line["event"] == "tasks_listed"]
+    assert [line["listed_owner"] for line in listed] == ["", "client:other", ""]
+
+
+@pytest.mark.parametrize(
+    ("who", "parameters", "status", "says"),
+    [
+        pytest.param("client:other", {}, 403, "auth.administrators", id="no administrator"),
+        pytest.param("client:other", {"owner": "client:other"}, 403, "auth.administrators", id="the owner"),
+        pytest.param("client:default", {"owner": "other"}, 400, "owner must be", id="malformed owner"),
+        pytest.param("client:default", {"limit": "0"}, 400, "limit must be", id="no task"),
+        pytest.param("client:default", {"limit": "many"}, 400, "limit must be", id="no number"),
+        pytest.param("client:default", {"limit": "1001"}, 400, "limit must be", id="too many tasks"),
+        pytest.param("client:default", {"state": "failed"}, 400, "There is no parameter", id="unknown"),
+    ],
+)
+async def test_task_list_refuses_other_requests(agent, who, parameters, status, says):
+    async with agent(**ADMIN) as admin, admin.by(who).http() as http:
+        answer = await http.get("/admin/tasks", params=parameters)
+        assert (answer.status_code, says in answer.text) == (status, True), answer.text
 
 
 WAITER = {

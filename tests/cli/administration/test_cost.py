@@ -84,8 +84,9 @@ def _cost(fleet: Fleet, *words: str, environ: dict[str, str] | None = None) -> C
 def test_cost_reads_all_agents_of_a_fleet(fleet: Fleet) -> None:
     assert fleet.run("Look up order A-1002.").returncode == 0
     found = json.loads(_cost(fleet, "--state", str(fleet.state), "--by", "agent,caller", "-o", "json").stdout)
-    (desk,) = found["rows"]
-    assert (desk["agent"], desk["caller"], float(desk["usd"]) > 0) == ("desk", "client:default", True)
+    # Other tests call the agents of this fleet as other clients.
+    costs = {(row["agent"], row["caller"]): float(row["usd"]) for row in found["rows"]}
+    assert costs["desk", "client:default"] > 0
     assert _cost(fleet, "--state", str(fleet.state), "--since", "2999-01-01").stderr.startswith("No model call")
 
 

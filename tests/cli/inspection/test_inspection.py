@@ -1,7 +1,6 @@
-"""The views of `kubectl fleetwright agents`, `why` and `tasks`, on plain objects."""
+"""The views of `kubectl fleetwright agents` and `why`, on plain objects."""
 
 from datetime import UTC, datetime
-from decimal import Decimal
 
 import pytest
 
@@ -9,10 +8,8 @@ from fleetwright_cli.cluster.tables import render
 from fleetwright_cli.inspection.agents import agent_rows
 from fleetwright_cli.inspection.reasons import document, sections, text
 from fleetwright_cli.inspection.rotation import rotate
-from fleetwright_cli.inspection.tasks import cost_of, task_rows
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-COST = "https://proto-labs.ai/a2a/ext/cost-v1"
 
 
 def agent(name="coder", *, spec=None, **status):
@@ -89,22 +86,6 @@ def test_why_names_each_permission_with_its_reason():
 def test_why_replaces_characters_that_a_terminal_interprets():
     found = sections(agent(egress=[{"to": "\x1b[2Jhost", "why": "model"}]))
     assert "\x1b" not in text(found)
-
-
-def test_tasks_are_listed_with_state_cost_and_request():
-    task = {
-        "id": "0123456789",
-        "contextId": "abcdefghij",
-        "status": {"state": "TASK_STATE_INPUT_REQUIRED", "timestamp": "2026-03-01T11:59:00.123Z"},
-        "artifacts": [{"metadata": {COST: {"costUsd": 0.0021}}}],
-        "history": [{"role": "ROLE_USER", "parts": [{"text": "Repair\nit"}]}],
-    }
-    assert task_rows([task, {}], whole=False)[1:] == [
-        ("01234567", "input-required", "abcdefgh", "2026-03-01T11:59:00", "0.0021 USD", "Repair it"),
-        ("-", "-", "-", "-", "-", "-"),
-    ]
-    assert task_rows([task], whole=True)[1][0] == "0123456789"
-    assert cost_of(task) == Decimal("0.0021")
 
 
 class Secrets:

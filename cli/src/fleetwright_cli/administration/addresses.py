@@ -12,7 +12,7 @@ from fleetwright_cli.administration.admin_client import AdminClient
 from fleetwright_cli.terminal.commands import ADDRESS, address_options
 from fleetwright_cli.terminal.transport.addresses import endpoint_of
 from fleetwright_cli.terminal.transport.cluster_agent import ClusterEndpoint
-from fleetwright_cli.terminal.transport.errors import TransportError
+from fleetwright_cli.terminal.transport.errors import AdministratorMissingError
 from fleetwright_cli.terminal.transport.kubectl import kubectl_json, place_options
 
 _CLIENT: Final = click.option(
@@ -43,5 +43,7 @@ async def administrator_of(agent: str, *, context: str | None, namespace: str | 
     found = await kubectl_json(kubectl, (*place, "get", f"agents.{names.GROUP}", agent))
     administrators = parse_agent(found).spec.auth.administrators
     if not administrators:
-        raise TransportError(f"agent {agent} has no administrator; name a client in spec.auth.administrators")
+        raise AdministratorMissingError(
+            f"agent {agent} has no administrator; name a client in spec.auth.administrators"
+        )
     return administrators[0]

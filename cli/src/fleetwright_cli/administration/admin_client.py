@@ -11,7 +11,12 @@ from typing import Any, Final
 import httpx
 
 from fleetwright_cli.terminal.transport.endpoint import AgentEndpoint, AgentTarget
-from fleetwright_cli.terminal.transport.errors import AgentUnauthorized, AgentUnreachable, RequestError
+from fleetwright_cli.terminal.transport.errors import (
+    AgentUnauthorized,
+    AgentUnreachable,
+    NotAdministrator,
+    RequestError,
+)
 
 Json = dict[str, Any]
 _SECONDS: Final = httpx.Timeout(600.0, connect=10.0)
@@ -79,7 +84,7 @@ def _refusal(status: int, body: bytes) -> Exception:
     if status == _UNAUTHORIZED:
         return AgentUnauthorized("the agent does not accept the token (HTTP 401); check --token-file or --client")
     if status == _FORBIDDEN:
-        return AgentUnauthorized(f"{said or 'The agent refuses this client.'} Remedy: {_REMEDY}")
+        return NotAdministrator(f"{said or 'The agent refuses this client.'} Remedy: {_REMEDY}")
     if status == _NOT_FOUND:
         return RequestError(said or "the agent has no such endpoint; its image is older than this command", code=status)
     if status == _UNAVAILABLE:

@@ -1,6 +1,5 @@
 """The commands `agents`, `why`, `status`, `tasks` and `token`. This module only defines the options."""
 
-import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from fleetwright_api import names
 from fleetwright_cli.cluster.options import OUTPUT, on_cluster
 from fleetwright_cli.cluster.output import print_result
 from fleetwright_cli.cluster.tables import render
+from fleetwright_cli.terminal.commands import ADDRESS, with_options
 
 if TYPE_CHECKING:
     from fleetwright_cli.cluster.client import ClusterClient
@@ -81,37 +81,34 @@ def status_command(cluster: "ClusterClient", output: str) -> None:
 
 
 @click.command("tasks")
-@click.argument("agent")
-@click.option("--client", default="default", show_default=True, help="The client whose tasks are listed.")
+@with_options(ADDRESS[:-1])
+@click.option("--client", help="Only the tasks of this client, with its token.")
+@click.option("--owner", help="Only the tasks of this caller: client:NAME, agent:NAMESPACE/NAME or user:NAME.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000), help="The most tasks to list.")
-@click.option("--wide", is_flag=True, help="Show ids in full.")
-@click.option("--context", default=None, help="The kubeconfig context; the current one by default.")
-@click.option("-n", "--namespace", default=None, help="The namespace; the context's own by default.")
+@click.option("--wide", is_flag=True, help="Show ids and texts in full.")
 @OUTPUT
+@click.argument("agent", required=False)
 def tasks_command(
-    agent: str, client: str, limit: int, wide: bool, context: str | None, namespace: str | None, output: str
+    agent: str | None, client: str | None, owner: str | None, limit: int, wide: bool, output: str, **options: Any
 ) -> None:
-    """List the newest tasks of one client with AGENT, with their cost."""
-    from fleetwright_cli.inspection.tasks import newest_tasks, task_rows
-    from fleetwright_cli.terminal.transport.agent_client import AgentClient
-    from fleetwright_cli.terminal.transport.cluster_agent import ClusterEndpoint
-    from fleetwright_cli.terminal.transport.errors import TransportError
+    """List the newest tasks of AGENT: who asked for what, the cost, and why a task did not succeed.
 
-    async def read() -> list[Any]:
-        connection = AgentClient(ClusterEndpoint(agent, namespace=namespace, context=context, client=client))
-        try:
-            return list(await newest_tasks(connection, most=limit))
-        finally:
-            await connection.close()
+    The first of the Agent's spec.auth.administrators sees the tasks of all callers. If there is none, or if the token
+    is not that of an administrator, the list has the tasks of one client only, and says so.
+    """
+    from fleetwright_cli.administration.commands import finished
+    from fleetwright_cli.inspection.tasks import read_tasks, task_rows
 
-    try:
-        found = asyncio.run(read())
-    except TransportError as error:
-        raise click.ClickException(str(error)) from None
-    if output == "text" and not found:
-        click.echo(f"Client {client} has no tasks with agent {agent}.", err=True)
+    if client is not None and owner is not None:
+        raise click.UsageError("--client and --owner exclude each other; give one of them")
+    chosen = {**options, "client": client}
+    found = finished(lambda: read_tasks(agent, chosen, most=limit, owner=owner))
+    if found.limitation:
+        click.echo(f"Only the tasks of one client: {found.limitation}", err=True)
+    if output == "text" and not found.tasks:
+        click.echo("There are no tasks.", err=True)
         return
-    print_result(output, lambda: render(task_rows(found, whole=wide)), found)
+    print_result(output, lambda: render(task_rows(found.tasks, whole=wide)), found.tasks)
 
 
 @click.group("token")

@@ -108,7 +108,7 @@ class TaskChanges:
 
 @dataclass(frozen=True, slots=True)
 class PagePosition:
-    """A position in an owner's task list, which is ordered newest first."""
+    """A position in a task list, which is ordered newest first."""
 
     updated_ns: int
     task_id: str
@@ -117,6 +117,7 @@ class PagePosition:
 @dataclass(frozen=True, slots=True)
 class TaskQuery:
     owner: str
+    """Empty for the tasks of all owners."""
     size: int
     context_id: str = ""
     state: TaskState = TaskState.TASK_STATE_UNSPECIFIED

@@ -21,9 +21,17 @@ class AgentUnauthorized(TransportError):  # noqa: N818 - names the state of the 
     """The agent does not accept the token."""
 
 
+class NotAdministrator(AgentUnauthorized):
+    """The agent accepts the token, but the client is not one of its administrators."""
+
+
 class RequestError(TransportError):
     """The agent answered with an error."""
 
     def __init__(self, message: str, *, code: int = 0) -> None:
         super().__init__(message)
         self.code = code
+
+
+class AdministratorMissingError(RequestError):
+    """The Agent names no administrator."""
