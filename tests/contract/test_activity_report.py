@@ -19,7 +19,7 @@ from fleetwright_agent.protocol.frames import Frame, TurnDone, TurnRequest
 from fleetwright_agent.protocol.turn import TurnHooks
 from fleetwright_agent.storage.memory.storage import memory_storage
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
-from fleetwright_operator.status.activity import Activity
+from fleetwright_api.activity import Activity
 from fleetwright_operator.status.report_parser import parse_report
 
 TOKEN = "token-of-default"
@@ -80,7 +80,7 @@ async def test_operator_reads_the_activity_of_a_real_agent(tmp_path: Path) -> No
     app = agent(tmp_path, now)
     await app.start()
     started = await read(app, NOON)
-    assert started == Activity(is_busy=False, last_active=NOON, scraped_at=None, wakes_at=None, read_at=NOON)
+    assert started == Activity(last_active=NOON, scraped_at=None, wakes_at=None, read_at=NOON)
 
     now[0] = NOON + 60.5
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}

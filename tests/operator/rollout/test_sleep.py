@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from fleetwright_api.activity import Activity, parse_activity
 from fleetwright_api.spec.agent import parse_agent
-from fleetwright_kube.timestamps import format_timestamp
+from fleetwright_kube.timestamps import format_timestamp, parse_timestamp
 from fleetwright_operator.rollout.sleep import SleepState, next_state, next_step_after, stored_state
-from fleetwright_operator.status.activity import Activity, parse_activity
 
 NOW = 10_000
 WAKE = "fleetwright.dev/wake"
@@ -20,7 +20,7 @@ def spec(**more):
 
 def activity(*, idle=900, own=None, busy=False, scraped=None, wakes_at=None, read_at=NOW):
     return Activity(
-        is_busy=busy,
+        running_tasks=int(busy),
         last_active=read_at - idle,
         last_own_active=None if own is None else read_at - own,
         scraped_at=scraped,
@@ -232,7 +232,7 @@ COUNTS = {"runningTasks": 0, "waitingTasks": 0, "openStreams": 0, "undeliveredPu
         pytest.param({**COUNTS, "startedAt": format_timestamp(5), "openStreams": True}, None, id="a boolean count"),
         pytest.param(
             {**COUNTS, "startedAt": format_timestamp(5)},
-            Activity(is_busy=False, last_active=5, scraped_at=None, wakes_at=None, read_at=9), id="no task yet",
+            Activity(last_active=5, scraped_at=None, wakes_at=None, read_at=9), id="no task yet",
         ),
         pytest.param(
             {
@@ -240,10 +240,10 @@ COUNTS = {"runningTasks": 0, "waitingTasks": 0, "openStreams": 0, "undeliveredPu
                 "lastTaskActivity": format_timestamp(7), "scrapedAt": format_timestamp(8),
                 "lastOwnTaskActivity": format_timestamp(6), "nextWakeAt": format_timestamp(20),
             },
-            Activity(is_busy=True, last_active=7, last_own_active=6, scraped_at=8, wakes_at=20, read_at=9),
+            Activity(waiting_tasks=1, last_active=7, last_own_active=6, scraped_at=8, wakes_at=20, read_at=9),
             id="everything",
         ),
     ],
 )  # fmt: skip
 def test_activity_is_parsed_or_dropped(document, wanted):
-    assert parse_activity(document, read_at=9) == wanted
+    assert parse_activity(document, read_at=9, parse_time=parse_timestamp) == wanted

@@ -39,14 +39,17 @@ def agents_command(cluster: "ClusterClient", everywhere: bool, output: str) -> N
 def why_command(cluster: "ClusterClient", agent: str, output: str) -> None:
     """Explain what AGENT may reach, who may reach it, and which tools it has, each with the reason.
 
+    For an agent with spec.sleep it says what keeps it awake, which needs the right to create pods/portforward.
     The exit code is 1 if no operator works on the agent, or if none has seen its newest spec.
     """
     from fleetwright_cli.inspection import reasons
     from fleetwright_cli.inspection.installations import describe_missing_operator
+    from fleetwright_cli.inspection.wakefulness import explain_sleep
 
     body = cluster.get(names.AGENT, agent)
     missing = describe_missing_operator(cluster, body, now=datetime.now(UTC))
-    found = reasons.sections(body, missing_operator=missing)
+    sleep = explain_sleep(cluster, body, now=datetime.now(UTC))
+    found = reasons.sections(body, missing_operator=missing, sleep=sleep)
     print_result(output, lambda: reasons.text(found), reasons.document(found))
     if missing:
         raise SystemExit(1)

@@ -24,10 +24,13 @@ class Section:
     """The sentence for an empty section."""
 
 
-def sections(agent: Object, *, missing_operator: str = "") -> list[Section]:
+def sections(agent: Object, *, missing_operator: str = "", sleep: Sequence[tuple[str, str]] = ()) -> list[Section]:
     """Return everything that the agent's spec and status say about its permissions.
 
-    Args: `missing_operator` says why no operator works on the agent; empty if one does.
+    Args:
+        agent: The Agent object.
+        missing_operator: Why no operator works on the agent; empty if one does.
+        sleep: What keeps the agent awake, or that it sleeps; empty for an agent that never sleeps.
     """
     status = agent.get("status") or {}
     workspace = status.get("workspace") or {}
@@ -43,9 +46,11 @@ def sections(agent: Object, *, missing_operator: str = "") -> list[Section]:
         Section("tools", "Tools", list(_tools(agent)), "none"),
         Section("permissions", "Permissions of its skills", list(_permissions(status)), "its skills need none"),
     ]
+    if sleep:
+        found.insert(1, Section("sleep", "Sleep", sleep))
     if parse_agent(agent).spec.workspace is not None:
         entries = list(_directed(workspace, "egress", "to"))
-        found.insert(3, Section("workspaceEgress", "Destinations that its workspace may reach", entries, "no network"))
+        found.insert(-2, Section("workspaceEgress", "Destinations that its workspace may reach", entries, "no network"))
     return found
 
 

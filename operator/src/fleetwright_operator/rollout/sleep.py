@@ -23,15 +23,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from fleetwright_api import durations, names
+from fleetwright_api.activity import Activity, find_sleep_obstacles
 from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_kube.timestamps import format_timestamp, parse_timestamp
-from fleetwright_operator.status.activity import Activity
 
 FRESH_SECONDS: Final = 15
 """The greatest age of a report by which an agent may go to sleep. An older one may not show a new task."""
-SCRAPE_SECONDS: Final = 120
-"""The maximum time to wait for a scrape of the counters, after the last activity of a caller's task or the last scrape.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +103,7 @@ def next_state(
     may_sleep = is_rolled_out and not has_new_revision and shows_questions
     if not may_sleep or activity is None or now - activity.read_at > FRESH_SECONDS:
         return None
-    if not _is_idle(activity, durations.seconds(spec.sleep.after_idle)) or _is_due(activity.wakes_at, now):
+    if any(find_sleep_obstacles(activity, after_idle=durations.seconds(spec.sleep.after_idle), now=now)):
         return None
     if state is None:
         return SleepState(since=now, request=request, wakes_at=activity.wakes_at)
@@ -136,14 +133,3 @@ def next_step_after(before: Mapping[str, Any], after: Mapping[str, Any], *, now:
     if stored_state(before) != state:
         return 0
     return None if state.wakes_at is None or _is_due(state.wakes_at, now) else state.wakes_at - now
-
-
-def _is_idle(activity: Activity, after: int) -> bool:
-    """Return whether the report itself shows a long enough pause, independent of the time of this reconcile."""
-    if activity.is_busy:
-        return False
-    pause = activity.read_at - activity.last_active
-    # Tasks that the agent begins by itself may follow each other so closely that no pause after one is long enough. The
-    # wait therefore ends when there was no scrape for this time, not when there was no task.
-    unscraped = activity.read_at - max(activity.last_active, activity.scraped_at or 0)
-    return pause >= after and (activity.is_scraped or unscraped >= SCRAPE_SECONDS)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from fleetwright_operator.status.activity import Activity
+from fleetwright_api.activity import Activity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

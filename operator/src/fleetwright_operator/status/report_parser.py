@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from fleetwright_api.activity import parse_activity
 from fleetwright_kube.timestamps import parse_timestamp
-from fleetwright_operator.status.activity import parse_activity
 from fleetwright_operator.status.agent_report import (
     AgentReport,
     AuditReport,
@@ -60,7 +60,7 @@ def parse_report(document: Any, *, pod: str = "", read_at: int = 0) -> AgentRepo
         servers=_servers(document.get("mcpServers")),
         budgets=_budgets(document.get("budgets")),
         failed_plugins=_failed_plugins(document.get("plugins")),
-        activity=parse_activity(document.get("activity"), read_at=read_at),
+        activity=parse_activity(document.get("activity"), read_at=read_at, parse_time=parse_timestamp),
         model=_model_health(document.get("modelCalls")),
         model_error=_model_error(document.get("modelCalls")),
         refused_models=_refused_models(document.get("modelCalls")),

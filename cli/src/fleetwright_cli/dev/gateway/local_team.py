@@ -10,17 +10,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from fleetwright_api import names
+from fleetwright_api.activity import parse_activity
 from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_api.spec.encoder import encode
 from fleetwright_cli.dev.gateway.local_gateway import GatewayPlace, LocalGateway
 from fleetwright_cli.dev.gateway.sleep_loop import SleepLoop
 from fleetwright_cli.dev.layout import AgentFiles
 from fleetwright_cli.dev.processes import LOOPBACK
+from fleetwright_kube.timestamps import parse_timestamp
 from fleetwright_operator.credentials.jws import new_secret
 from fleetwright_operator.credentials.keyring import Ring, renew_ring, ring_text
 from fleetwright_operator.credentials.rotation import Rotation
 from fleetwright_operator.rollout.sleep import SleepState, next_state
-from fleetwright_operator.status.activity import parse_activity
 
 _AWAKE: Final = "Running"
 _ASLEEP: Final = "Asleep"
@@ -135,7 +136,7 @@ class LocalTeam:
         if spec is None or spec.sleep is None:
             return None
         now = self._now()
-        activity = parse_activity(_report(ops_port).get("activity"), read_at=now)
+        activity = parse_activity(_report(ops_port).get("activity"), read_at=now, parse_time=parse_timestamp)
         return next_state(
             spec,
             None,

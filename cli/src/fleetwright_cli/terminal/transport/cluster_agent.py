@@ -6,21 +6,17 @@ A port-forward belongs to one pod and ends with it. So a lost connection starts 
 import asyncio
 import base64
 import binascii
-import contextlib
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from fleetwright_api import names
 from fleetwright_cli.terminal.transport.endpoint import AgentTarget
 from fleetwright_cli.terminal.transport.errors import AgentNotFound, AgentUnreachable, ClusterNotConfigured
-from fleetwright_cli.terminal.transport.kubectl import kubectl_json, last_line
+from fleetwright_cli.terminal.transport.kubectl import kubectl_json
+from fleetwright_cli.terminal.transport.pod_tunnel import PodTunnel
 
-_FORWARDING: Final = re.compile(rb"Forwarding from 127\.0\.0\.1:(\d+) ->")
 _NOT_FOUND: Final = "(NotFound)"
 _REMEDY: Final = "without a cluster, start a fleet with `fleetwright dev`, or give --url and --token-file"
-_READY_SECONDS: Final = 20.0
-_END_SECONDS: Final = 5.0
 
 
 class ClusterEndpoint:
@@ -41,8 +37,7 @@ class ClusterEndpoint:
         self._kubectl = kubectl
         self._namespace = namespace or ""
         self._context = context or ""
-        self._tunnel: asyncio.subprocess.Process | None = None
-        self._drain: asyncio.Task[None] | None = None
+        self._tunnel = PodTunnel(kubectl)
 
     @property
     def key(self) -> str:
@@ -86,7 +81,7 @@ class ClusterEndpoint:
                 f"agent {self._agent} has no ready pod in {where}; see `kubectl get agents`. If it is asleep, a message"
                 " through the gateway wakes it, or any new value of its annotation fleetwright.dev/wake"
             )
-        port = await self._forward(pod)
+        port = await self._tunnel.open(self._place(), pod, names.A2A_PORT)
         return AgentTarget(f"http://127.0.0.1:{port}", token)
 
     async def _objects(self, secret: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -100,62 +95,10 @@ class ClusterEndpoint:
         await self.close()
 
     async def close(self) -> None:
-        tunnel, self._tunnel = self._tunnel, None
-        if tunnel is not None and tunnel.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                tunnel.terminate()
-            try:
-                async with asyncio.timeout(_END_SECONDS):
-                    await tunnel.wait()
-            except TimeoutError:
-                tunnel.kill()
-                await tunnel.wait()
-        if self._drain is not None:
-            self._drain.cancel()
-            self._drain = None
-
-    async def _forward(self, pod: str) -> int:
-        await self.close()
-        # Ctrl-C in the terminal must reach this program only, so the tunnel has a session of its own.
-        self._tunnel = tunnel = await asyncio.create_subprocess_exec(
-            self._kubectl,
-            *self._place(),
-            "port-forward",
-            "--address",
-            "127.0.0.1",
-            f"pod/{pod}",
-            f":{names.A2A_PORT}",
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
-        if tunnel.stdout is None or tunnel.stderr is None:
-            raise AgentUnreachable("kubectl port-forward has no output")
-        try:
-            async with asyncio.timeout(_READY_SECONDS):
-                async for line in tunnel.stdout:
-                    if found := _FORWARDING.match(line):
-                        self._drain = asyncio.create_task(_drained(tunnel.stdout, tunnel.stderr))
-                        return int(found[1])
-                reason = last_line(await tunnel.stderr.read())
-        except TimeoutError:
-            reason = f"not ready within {_READY_SECONDS:.0f} s"
-        await self.close()
-        raise AgentUnreachable(f"kubectl port-forward to pod {pod}: {reason}")
+        await self._tunnel.close()
 
     def _place(self) -> tuple[str, ...]:
         return "--context", self._context, "--namespace", self._namespace
-
-
-async def _drained(*streams: asyncio.StreamReader) -> None:
-    """Read the output of the tunnel, so that a full pipe never stops it."""
-
-    async def drain(stream: asyncio.StreamReader) -> None:
-        while await stream.read(4096):
-            pass
-
-    await asyncio.gather(*map(drain, streams))
 
 
 def token_of(secret: Mapping[str, Any]) -> str:

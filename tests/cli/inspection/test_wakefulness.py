@@ -1,0 +1,146 @@
+"""`fleetwright why` of an agent with `spec.sleep`, against an API over HTTP and the status page behind a tunnel."""
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from tests.cli.kubectl import with_kubectl
+from tests.support.cli.dev_run import run_fleetwright
+from tests.support.cli.fleet import Fleet
+from tests.support.http_server import serve_in_thread
+
+READY = [{"type": kind, "status": "True", "reason": "Ready"} for kind in ("Accepted", "Available", "Ready")]
+IDLE = {"runningTasks": 0, "waitingTasks": 0, "openStreams": 0, "undeliveredPushes": 0}
+SLEEP = {"sleep": {"afterIdle": "10s"}}
+BUSY = {**IDLE, "runningTasks": 1}
+API = "/apis/fleetwright.dev/v1alpha1/namespaces/team"
+Why = Callable[..., str]
+
+
+def ago(seconds: float) -> str:
+    return (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def agent(spec: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "fleetwright.dev/v1alpha1",
+        "kind": "Agent",
+        "metadata": {"name": "desk", "namespace": "team", "uid": "u1", "generation": 1},
+        "spec": {"instructions": "x", "model": {"name": "m"}, **(spec or {})},
+        "status": {"observedGeneration": 1, "conditions": READY, **status},
+    }
+
+
+def approval(name: str, *, owner: str = "u1", **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "team", "ownerReferences": [{"uid": owner}]}, "spec": spec}
+
+
+@pytest.fixture
+def why(fleet: Fleet, kubectl: Path) -> Iterator[Why]:
+    """Return a function that runs the command with these objects, and returns what it prints."""
+    served: dict[str, Any] = {}
+
+    async def answer(request: Request) -> Response:
+        found = served.get(request.url.path)
+        return JSONResponse(found, 200) if found is not None else JSONResponse({"code": 404}, 404)
+
+    with serve_in_thread(Starlette(routes=[Route("/{path:path}", answer)])) as port:
+        url = f"http://127.0.0.1:{port}"
+        config = {
+            "clusters": [{"name": "c", "cluster": {"server": url}}],
+            "users": [{"name": "u", "user": {}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "team"}}],
+            "current-context": "c",
+        }
+        (kubectl / "kubeconfig").write_text(yaml.safe_dump(config))
+        environ = with_kubectl(fleet, kubectl) | {"KUBECONFIG": str(kubectl / "kubeconfig"), "TARGET": url}
+
+        def run(body: dict[str, Any], page: Any = None, approvals: tuple[dict[str, Any], ...] = ()) -> str:
+            listed = {"kind": "ApprovalList", "metadata": {"resourceVersion": "1"}, "items": list(approvals)}
+            served.update({f"{API}/agents/desk": body, f"{API}/approvals": listed, "/status": page})
+            ended = run_fleetwright("why", "desk", environment=environ)
+            assert ended.returncode == 0, ended.stderr
+            return ended.stdout
+
+        yield run
+
+
+@pytest.mark.parametrize(
+    ("page", "wanted"),
+    [
+        pytest.param({"activity": {**BUSY, "startedAt": ago(900)}}, "awake because a task runs", id="a task"),
+        pytest.param(
+            {"activity": {**IDLE, "startedAt": ago(60)}},
+            "awake because Prometheus has not read its metrics since the last task   the operator waits for that for",
+            id="no Prometheus",
+        ),
+        pytest.param(
+            {"activity": {**IDLE, "startedAt": ago(900)}}, "awake because the operator has not decided yet", id="idle"
+        ),
+        pytest.param({}, "awake because it reports no activity", id="a runtime without a report"),
+        pytest.param([], "the status page of its pod cannot be read: its answer is not", id="no JSON object"),
+        pytest.param(None, "the status page of its pod cannot be read: its answer is not", id="no page"),
+    ],
+)
+def test_why_names_what_keeps_an_agent_awake(why: Why, kubectl: Path, page: Any, wanted: str) -> None:
+    assert wanted in why(agent(SLEEP), page)
+    assert "port-forward --address 127.0.0.1 pod/desk-1 :7871" in (kubectl / "calls").read_text()
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        pytest.param(
+            agent(
+                SLEEP,
+                conditions=[{"type": "Accepted", "status": "False", "reason": "NoGateway", "message": "no gateway"}],
+            ),
+            "awake because Accepted is False (NoGateway)   no gateway",
+            id="a refused spec",
+        ),
+        pytest.param(
+            agent(SLEEP, phase="Asleep", sleep={"since": "2026-03-01T12:00:00Z"}),
+            "asleep since 2026-03-01T12:00:00Z   a message through the gateway wakes it",
+            id="asleep",
+        ),
+    ],
+)
+def test_why_explains_sleep_without_the_pod(why: Why, kubectl: Path, body: dict[str, Any], wanted: str) -> None:
+    assert wanted in why(body)
+    assert "port-forward" not in ((kubectl / "calls").read_text() if (kubectl / "calls").exists() else "")
+
+
+def test_why_names_decisions_that_the_agent_has_not_answered(why: Why) -> None:
+    shown = why(
+        agent(SLEEP),
+        {"activity": {**IDLE, "startedAt": ago(900)}},
+        (
+            approval("desk-1", decision="Approved"),
+            approval("desk-2"),
+            approval("clerk-1", owner="u2", decision="Denied"),
+        ),
+    )
+    assert "awake because the decision of Approval desk-1 is not delivered" in shown
+    assert not [name for name in ("desk-2", "clerk-1") if name in shown]
+
+
+@pytest.mark.parametrize(
+    "body", [pytest.param(agent(), id="no sleep"), pytest.param(agent({**SLEEP, "suspend": True}), id="suspended")]
+)
+def test_why_says_nothing_of_an_agent_that_does_not_sleep(why: Why, body: dict[str, Any]) -> None:
+    assert "awake" not in why(body)
+
+
+def test_why_explains_everything_else_if_there_is_no_pod(why: Why, kubectl: Path) -> None:
+    (kubectl / "pods.json").write_text(json.dumps({"items": []}))
+    shown = why(agent(SLEEP))
+    assert "the status page of its pod cannot be read: agent desk has no ready pod" in shown
+    assert "Tools:" in shown
