@@ -143,6 +143,27 @@ def test_remote_server_names_a_missing_cluster_service(space, operator):
             'secret "key" not found',
             id="a container that lacks a key",
         ),
+        pytest.param(
+            {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+            None,
+            "RuntimeSilent",
+            "port 7871 does not answer: image 'img' runs and has not answered GET /healthz within 180 seconds",
+            id="an image without the runtime contract",
+        ),
+        pytest.param(
+            {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
+            {
+                "terminated": {
+                    "exitCode": 137,
+                    "reason": "Error",
+                    "startedAt": "2026-01-01T00:00:00Z",
+                    "finishedAt": "2026-01-01T00:03:30Z",
+                }
+            },
+            "RuntimeSilent",
+            "port 7871 does not answer",
+            id="the same image after the kubelet has ended it",
+        ),
     ],
 )
 def test_available_names_the_cause_that_a_kubelet_reports(space, kubelet, operator, state, last, reason, says):

@@ -5,7 +5,9 @@ import itertools
 
 import pytest
 
+from fleetwright_api import names
 from fleetwright_kube.errors import ApiError, ConflictError, api_error
+from fleetwright_kube.timestamps import format_timestamp
 from fleetwright_operator.kinds.resources import WATCHED
 
 SPEC = {
@@ -68,6 +70,27 @@ async def test_ready_follows_the_current_revision_not_the_old_pod(world, api, ob
     api.roll_out("poet")
     await world.settle()
     assert world.conditions("Agent", "poet")["Ready"][0] == "True"
+
+
+async def test_image_that_never_answers_is_named_at_the_startup_deadline(world, api, objects):
+    """No event comes at the deadline: the kubelet may wait minutes for the end of the container."""
+    api.put(objects.agent(image="docker.io/library/nginx:1"))
+    await world.start()
+    await world.settle()
+    generation = api.find("Deployment", "poet")["metadata"]["generation"]
+    api.set_status("Deployment", "poet", {"observedGeneration": generation, "replicas": 1, "updatedReplicas": 1})
+    running = {"running": {"startedAt": format_timestamp(world.moment)}}
+    container = {"name": "agent", "image": "docker.io/library/nginx:1", "started": False, "state": running}
+    labels = {names.MANAGED_BY: names.FIELD_MANAGER, names.AGENT_LABEL: "poet"}
+    metadata = {"name": "poet-1", "namespace": "shop", "labels": labels}
+    api.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {"containerStatuses": [container]}})
+    await world.settle()
+    await world.later(179)
+    assert world.conditions("Agent", "poet")["Available"][:2] == ("False", "RollingOut")
+    await world.later(1)
+    status, reason, message = world.conditions("Agent", "poet")["Available"]
+    assert (status, reason) == ("False", "RuntimeSilent")
+    assert "port 7871 does not answer: image 'docker.io/library/nginx:1'" in message
 
 
 async def test_restart_requests_only_lists(world, api, objects, make_world):

@@ -528,7 +528,11 @@ VERDICTS = [
             "reason": "DeadlineExceeded",
             "containerStatuses": [container(137, finishedAt="2026-03-01T12:02:00Z")],
         },
-        PreflightInterrupted("it did not end within 120 seconds", late=True),
+        PreflightInterrupted(
+            "it did not end within 120 seconds, and port 7871 does not answer GET /readyz. The program of an image in"
+            " spec.image must end or serve (`probe agent` in docs/runtime-contract.md)",
+            late=True,
+        ),
         id="its time ended it",
     ),
     pytest.param(

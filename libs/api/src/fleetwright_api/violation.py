@@ -83,6 +83,7 @@ ProblemReason = Literal[
     "Repeated",
     "RollingOut",
     "RolloutPaused",
+    "RuntimeSilent",
     "SecretKeyNotFound",
     "SecretNotFound",
     "ServiceAccountShared",

@@ -40,6 +40,8 @@ from fleetwright_operator.settings import Settings
 Servers = Mapping[str, McpServerView]
 Peers = Mapping[str, AgentView]
 CONTAINER = "agent"
+STARTUP_SECONDS = 180
+"""The deadline of the startup probe, which asks once a second."""
 _MEMORY = "/var/lib/fleetwright"
 _CLOSING_SECONDS = 15
 """Seconds after the drain for ending tasks, closing streams and closing files."""
@@ -162,7 +164,7 @@ def _container(
             {"name": "ops", "containerPort": names.OPS_PORT, "protocol": "TCP"},
         ],
         # An agent has started once it answers. It may wait for the memory volume for as long as another pod drains.
-        "startupProbe": http_probe("/healthz", port="ops", period=1, failures=180),
+        "startupProbe": http_probe("/healthz", port="ops", period=1, failures=STARTUP_SECONDS),
         "readinessProbe": http_probe("/readyz", port="ops", period=5, failures=2),
         "livenessProbe": http_probe("/healthz", port="ops", period=10, failures=3),
         "resources": dict(resources),

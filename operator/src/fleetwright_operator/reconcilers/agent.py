@@ -36,6 +36,7 @@ from fleetwright_operator.reconcilers.agent_facts import (
     ingress_facts,
     list_started_servers,
     next_connection_after,
+    next_startup_after,
     serving_note,
     wants_pod,
 )
@@ -148,6 +149,7 @@ class AgentReconciler:
             workspace.retry_after,
             storage.retry_after,
             next_connection_after(observed, now=parse_timestamp(now)),
+            next_startup_after(observed, now=parse_timestamp(now)),
             # The reports of a running agent end the condition. No report comes from an agent that sleeps.
             next_reset_after(status, now=parse_timestamp(now)) if observed.report is None else None,
         ]
@@ -254,7 +256,8 @@ class AgentReconciler:
         record = audit_trail(observed, now=self.now())
         tools = tools_of(status, observed.report, servers=tuple(observed.servers), revision=revision)
         budgets = budget_status(status, observed.report, observed.agent.spec.budgets, now=parse_timestamp(self.now()))
-        health = agent_health(observed, self.cluster.cache, revision, asleep=is_asleep)
+        now = parse_timestamp(self.now())
+        health = agent_health(observed, self.cluster.cache, revision, now=now, asleep=is_asleep)
         return StageOutcomes(
             resolved=(),
             written=f"revision {revision}",

@@ -8,7 +8,7 @@ from fleetwright_kube.cached_object import CachedObject
 from fleetwright_kube.timestamps import format_timestamp
 from fleetwright_operator.build.agent import AgentChildren, ingress_peers
 from fleetwright_operator.build.auth_files import client_names
-from fleetwright_operator.build.deployment import CONTAINER
+from fleetwright_operator.build.deployment import CONTAINER, STARTUP_SECONDS
 from fleetwright_operator.build.network.ingress import ingress_status
 from fleetwright_operator.observe.agent import ObservedAgent
 from fleetwright_operator.reconcilers.agent_credentials import AgentCredentials
@@ -21,12 +21,16 @@ from fleetwright_operator.reconcilers.agent_parts import (
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.audit_record import Record, record_of
 from fleetwright_operator.status.runtime_report import with_memory_wait, with_stall
+from fleetwright_operator.status.silent_runtime import startup_seconds_left, with_silent_runtime
 from fleetwright_operator.status.starting_servers import connection_seconds_left, has_started
 from fleetwright_operator.status.workload_health import WorkloadHealth, deployment_health
 from fleetwright_operator.validate.fleet_checks import suspension_reason
 
 
-def agent_health(observed: ObservedAgent, cache: Cache, revision: str, *, asleep: bool = False) -> WorkloadHealth:
+def agent_health(
+    observed: ObservedAgent, cache: Cache, revision: str, *, now: int, asleep: bool = False
+) -> WorkloadHealth:
+    """Return the health of the agent. Args: `now` is in seconds since the epoch."""
     space, name = observed.entry.namespace, observed.entry.name
     health = deployment_health(
         cache.get("Deployment", space, name),
@@ -37,7 +41,14 @@ def agent_health(observed: ObservedAgent, cache: Cache, revision: str, *, asleep
         asleep=asleep,
     )
     health = with_stall(health, observed.report, revision=revision, is_running=_is_running(observed))
-    return with_memory_wait(health, observed.report)
+    health = with_memory_wait(health, observed.report)
+    pods = observed.of_kind("Pod")
+    return with_silent_runtime(health, pods, container=CONTAINER, deadline=STARTUP_SECONDS, now=now)
+
+
+def next_startup_after(observed: ObservedAgent, *, now: int) -> int | None:
+    """Return after how many seconds a starting runtime counts as silent; None if there is none."""
+    return startup_seconds_left(observed.of_kind("Pod"), container=CONTAINER, deadline=STARTUP_SECONDS, now=now)
 
 
 def list_started_servers(observed: ObservedAgent, *, now: int) -> list[str]:

@@ -32,7 +32,7 @@ class AgentSleep:
             revision: The revision that the agent should have.
             has_pod: True if the Deployment of the agent wants a pod.
         """
-        deployment = observed.child("Deployment", observed.entry.name)
+        deployment, now = observed.child("Deployment", observed.entry.name), parse_timestamp(self.now())
         written = "" if deployment is None else deployment.projection["revision"]
         return next_state(
             observed.agent.spec,
@@ -40,13 +40,13 @@ class AgentSleep:
             has_pod=has_pod,
             has_gateway=self.settings.gateway is not None,
             annotations=observed.entry.annotations,
-            is_rolled_out=agent_health(observed, self.cluster.cache, revision).status is True,
+            is_rolled_out=agent_health(observed, self.cluster.cache, revision, now=now).status is True,
             has_new_revision=written != revision,
             activity=observed.report.activity if observed.report else None,
             ending=observed.ending_report.activity if observed.ending_report else None,
             has_decision=observed.has_decision,
             shows_questions=self._shows_questions(observed),
-            now=parse_timestamp(self.now()),
+            now=now,
         )
 
     def ends_while_blocked(self, observed: ObservedAgent, deployment: CachedObject) -> bool:

@@ -28,7 +28,10 @@ REASONS = {TRYING, FAILED}
 
 The operator leaves them at an event of the pod or of a reference, or when a slot becomes free.
 """
-"""Phases in which no container runs."""
+_SILENT = (
+    f", and port {names.OPS_PORT} does not answer GET /readyz. The program of an image in spec.image must end or serve"
+    " (`probe agent` in docs/runtime-contract.md)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +106,9 @@ def _lost(pod: CachedObject, ended: Mapping[str, Any]) -> PreflightInterrupted |
     """Return the reason why the node or another actor ended the pod. Only the kubelet sets `reason`; no program can."""
     reason, message = pod.projection.get("reason", ""), pod.projection.get("message", "")
     if reason == "DeadlineExceeded":
-        return (
-            None
-            if _ended_in_time(pod, ended)
-            else PreflightInterrupted(f"it did not end within {SECONDS} seconds", late=True)
-        )
+        if _ended_in_time(pod, ended):
+            return None
+        return PreflightInterrupted(f"it did not end within {SECONDS} seconds{_SILENT if ended else ''}", late=True)
     if pod.projection.get("phase") == "Failed" and reason:
         return PreflightInterrupted(f"its pod failed, {reason}" + (f": {message}" if message else ""))
     if ended.get("reason") == "ContainerStatusUnknown":
