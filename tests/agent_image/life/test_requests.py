@@ -230,3 +230,27 @@ async def test_reasoning_effort_is_sent_in_the_terms_of_the_provider(agent, mode
     for name in place:
         told = told[name]
     assert told.lower() == "low"
+
+
+async def test_task_log_has_the_start_and_the_tools_of_a_task(agent, caplog):
+    caplog.set_level("INFO", logger="fleetwright_agent")
+    async with agent(askHuman=True) as guest:
+        task = await guest.say("Book table for 4, then ask the human about dessert")
+        await guest.say("Cake", taskId=task["id"])
+        waiting = await guest.say("Ask the human about dessert")
+        await guest.call("CancelTask", {"id": waiting["id"]})
+    seen = [record for record in caplog.records if getattr(record, "task", "") == task["id"]]
+    assert [(record.message, getattr(record, "tool", "")) for record in seen] == [
+        ("task accepted", ""),
+        ("tool call ended", "house__book_table"),
+        ("task rests", ""),
+        ("a person answered", ""),
+        ("task continues", ""),
+        ("tool call ended", "ask_human"),
+        ("task rests", ""),
+    ]
+    assert {record.outcome for record in seen if record.message == "tool call ended"} == {"ok"}
+    assert not [record for record in seen if "dessert" in str(record.__dict__)]
+    about = [record for record in caplog.records if getattr(record, "task", "") == waiting["id"]]
+    ends = [record.state for record in about if record.message == "task rests"]
+    assert ends == ["input-required", "canceled"]

@@ -24,12 +24,17 @@ def log_line(second, agent="desk", **fields):
     return AgentLogLine(agent, "team", f"{agent}-1", {"time": f"2026-11-25T10:00:{second:02}.000+00:00", **fields})
 
 
+FIRST = log_line(1, task=ROOT, context=CONTEXT, message="task accepted")
+CALLED = log_line(4, task=ROOT, tool="orders__look_up", outcome="ok", message="tool call ended")
+PEER_FIRST = log_line(2, "clerk", task=PEER, message="task accepted")
 BEGUN = log_line(2, task=ROOT, peer="team/clerk", peerTask=PEER, message="peer task started")
 WARNS = log_line(3, "clerk", task=PEER, message="turn failed")
-RESTS = log_line(4, "clerk", task=PEER, context="peer", traceId=TRACE, message="task rests")
-ENDS = log_line(5, task=ROOT, context=CONTEXT, traceId=TRACE, message="task rests")
+RESTS = log_line(4, "clerk", task=PEER, context="peer", traceId=TRACE, state="completed", message="task rests")
+ENDS = log_line(5, task=ROOT, context=CONTEXT, traceId=TRACE, state="completed", message="task rests")
 NEXT = log_line(6, task=OTHER, context=CONTEXT, message="task rests")
 STRANGE = log_line(1, task="99999999-z", context="zzzzzzzz", message="task rests")
+WAITS = log_line(5, task=ROOT, state="input-required", message="task rests")
+SECOND_END = log_line(8, task=OTHER, context=CONTEXT, state="failed", message="task rests")
 LINES = [STRANGE, NEXT, RESTS, ENDS, WARNS, BEGUN]
 
 
@@ -93,15 +98,16 @@ def test_logs_prints_one_task_across_its_agents(fleet: Fleet, cluster: Path) -> 
 
 def test_logs_follows_all_agents(fleet: Fleet, cluster: Path) -> None:
     later = log_line(9, "clerk", task=PEER, message="a person answered")
-    (cluster / "desk-1.follow").write_text("")
-    (cluster / "clerk-1.follow").write_text("".join(f"{json.dumps(line.fields)}\n" for line in (RESTS, later)))
+    _write_lines(cluster / "desk-1.logs", FIRST, BEGUN)
+    _write_lines(cluster / "desk-1.follow")
+    _write_lines(cluster / "clerk-1.follow", RESTS, later)
     words = ("logs", "-n", "team", ROOT, "--follow")
     with start_fleetwright(*words, environment=with_kubectl(fleet, cluster)) as (process, output):
         shown = [output.readline() for _ in range(5)]
         process.send_signal(signal.SIGINT)
-        assert process.wait() == 0
+        assert process.wait() == 1, "the first lines of the tasks are missing"
     assert "a person answered" in shown[-1]
-    assert sum("task rests" in line for line in shown) == 2, "a line that comes twice is printed once"
+    assert sum("task rests" in line for line in shown) == 1, "a line that comes twice is printed once"
 
 
 @pytest.mark.parametrize(
@@ -147,3 +153,74 @@ async def test_follow_begins_before_the_first_reading(fleet: Fleet, cluster: Pat
     async with aclosing(logs.follow(datetime(2026, 11, 25, 10, tzinfo=UTC))) as lines:
         assert (await anext(lines)).fields == BEGUN.fields
     assert "logs desk-1 -c agent --follow --since-time=2026-11-25T09:59:58Z" in (cluster / "calls").read_text()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "lines", "ended"),
+    [
+        pytest.param(ROOT, [FIRST, ENDS], True, id="the end"),
+        pytest.param(ROOT[:8], [FIRST, ENDS], True, id="the end, by the beginning of the id"),
+        pytest.param(ROOT, [FIRST, WAITS], False, id="it waits for a person"),
+        pytest.param(ROOT, [FIRST, BEGUN, PEER_FIRST, RESTS], False, id="the end of a peer's task"),
+        pytest.param(ROOT, [], False, id="no line"),
+        pytest.param(CONTEXT, [FIRST, ENDS, SECOND_END], False, id="a conversation continues"),
+        pytest.param(TRACE, [FIRST, ENDS], False, id="a trace continues"),
+    ],
+)
+def test_trail_knows_the_end_of_a_task(wanted, lines, ended):
+    trail = TaskTrail(wanted)
+    trail.take(lines)
+    assert trail.has_ended is ended
+
+
+@pytest.mark.parametrize(
+    ("lines", "missing"),
+    [
+        pytest.param([FIRST, BEGUN, PEER_FIRST, RESTS, ENDS], {}, id="complete"),
+        pytest.param([BEGUN, PEER_FIRST, RESTS, ENDS], {ROOT: "desk"}, id="the beginning"),
+        pytest.param([FIRST, BEGUN, RESTS, ENDS], {PEER: "clerk"}, id="the beginning of the peer's task"),
+        pytest.param([STRANGE], {}, id="another task"),
+    ],
+)
+def test_trail_names_the_tasks_whose_first_lines_are_missing(lines, missing):
+    trail = TaskTrail(ROOT)
+    trail.take(lines)
+    assert trail.incomplete_tasks == missing
+
+
+def _write_lines(path: Path, *lines: AgentLogLine) -> None:
+    path.write_text("".join(f"{json.dumps(line.fields)}\n" for line in lines))
+
+
+def test_logs_name_what_is_missing_after_a_pod_was_replaced(fleet: Fleet, cluster: Path) -> None:
+    pods = json.loads((cluster / "pods.json").read_text())
+    pods["items"][0]["status"]["startTime"] = "2026-11-25T10:00:01Z"
+    pods["items"][1]["status"]["containerStatuses"][0]["restartCount"] = 3
+    (cluster / "pods.json").write_text(json.dumps(pods))
+    ended = _logs(fleet, cluster, ROOT)
+    assert ended.returncode == 1
+    desk, clerk = ended.stderr.splitlines()
+    assert desk.startswith(f"Incomplete: the first lines of task {ROOT} of agent desk are missing (pod desk-1 runs")
+    assert "runs since 2026-11-25T10:00:01Z)" in desk
+    assert "2 earlier runs of its container have no log" in clerk
+    assert "look into its log collector" in clerk
+
+
+def test_logs_of_a_whole_task_have_its_start_and_its_tools(fleet: Fleet, cluster: Path) -> None:
+    _write_lines(cluster / "desk-1.logs", FIRST, BEGUN, CALLED, ENDS)
+    _write_lines(cluster / "clerk-1.previous", PEER_FIRST, WARNS)
+    ended = _logs(fleet, cluster, ROOT)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "task accepted" in ended.stdout.splitlines()[0]
+    assert "tool call ended  task=11111111-a  tool=orders__look_up  outcome=ok" in ended.stdout
+
+
+@pytest.mark.parametrize("written", [pytest.param(False, id="later"), pytest.param(True, id="before the command")])
+def test_follow_ends_with_the_task(fleet: Fleet, cluster: Path, written: bool) -> None:
+    _write_lines(cluster / "clerk-1.previous", PEER_FIRST, WARNS)
+    _write_lines(cluster / "clerk-1.follow")
+    _write_lines(cluster / "desk-1.logs", FIRST, BEGUN, *([ENDS] if written else []))
+    _write_lines(cluster / "desk-1.follow", BEGUN, ENDS)
+    ended = _logs(fleet, cluster, ROOT, "--follow")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.count("task rests") == 2

@@ -17,7 +17,7 @@ from fleetwright_cli.terminal.headless.outcome import ExitCode
 
 if TYPE_CHECKING:
     from fleetwright_cli.inspection.log_lines import AgentLogLine, TaskTrail
-    from fleetwright_cli.inspection.log_reading import ClusterLogs
+    from fleetwright_cli.inspection.log_reading import ClusterLogs, LogSource
 
 _DURATION: Final = re.compile(r"(\d+[hms])+", re.ASCII)
 _MOST_RECENT: Final = 50_000
@@ -27,17 +27,18 @@ _MOST_RECENT: Final = 50_000
 @with_options(PLACE)
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Read the agents of all namespaces.")
 @click.option("--since", default="24h", show_default=True, help="Read the lines of this time, such as 90m.")
-@click.option("--follow", is_flag=True, help="Then print new lines until interrupted.")
+@click.option("--follow", is_flag=True, help="Then print new lines until the task has ended.")
 @OUTPUT
 @click.argument("task")
 def logs_command(
     task: str, context: str | None, namespace: str | None, everywhere: bool, since: str, follow: bool, output: str
 ) -> None:
-    """Print the log lines of a TASK across its agents, in time order.
+    """Print the log lines of a TASK across its agents, in time order, and name the tasks whose first lines are missing.
 
     TASK is the id of a task, of a conversation (contextId) or of a trace, or its first characters, at least eight. The
-    lines of tasks that it has begun at other agents are included. The output json is one object a line. The exit code
-    is 1 if there is no such line, or if the log of an agent cannot be read, and 4 if no log can be read.
+    lines of tasks that it has begun at other agents are included. The output json is one object a line. --follow ends
+    with the task; for a conversation or a trace it ends only when interrupted. The exit code is 1 if there is no such
+    line, if the log of an agent cannot be read, or if first lines are missing, and 4 if no log can be read.
     """
     from fleetwright_cli.administration.commands import finished
     from fleetwright_cli.inspection.log_lines import SHORTEST, TaskTrail
@@ -52,7 +53,9 @@ def logs_command(
     try:
         found = finished(partial(view.print, since, follow=follow))
     except KeyboardInterrupt:
+        view.report_missing()
         sys.exit(view.code)
+    view.report_missing()
     if not found:
         where = "all namespaces" if everywhere else "this namespace; -A reads all of them"
         click.echo(
@@ -69,11 +72,13 @@ class _LogView:
         self._trail = trail
         self._output = output
         self._width = 0
+        self._sources: Sequence[LogSource] = ()
+        self._has_shown = False
         self.code = 0
         """The exit code, by the logs that could be read."""
 
     async def print(self, since: str, *, follow: bool) -> bool:
-        """Print the existing lines, and with `follow` new ones without end. Return False if there is none.
+        """Print the existing lines, and with `follow` new ones until the task has ended. Return False if there is none.
 
         Raises: TransportError: The agents cannot be listed.
         """
@@ -83,27 +88,54 @@ class _LogView:
             click.echo(f"Error: {failure}", err=True)
         if reading.failures:
             self.code = ExitCode.FAILED if reading.lines else ExitCode.UNREACHABLE
-        found = self._trail.take(reading.lines)
-        self._show(found)
-        if follow:
+        self._sources = reading.sources
+        self._show(self._trail.take(reading.lines))
+        if follow and not self._trail.has_ended:
             await self._follow(start, reading.lines)
-        return bool(found)
+        return self._has_shown
 
     async def _follow(self, start: datetime, known: "Sequence[AgentLogLine]") -> None:
         # Following begins a little earlier than the first reading, so no line is missed and some come twice.
         recent = dict.fromkeys(_key(line) for line in known)
         async for line in self._logs.follow(start):
-            if (key := _key(line)) not in recent:
+            if line is None:
+                # The last lines of other agents may come after the end of the task.
+                if self._trail.has_ended:
+                    return
+            elif (key := _key(line)) not in recent:
                 recent[key] = None
                 self._show(self._trail.take([line]))
             while len(recent) > _MOST_RECENT:
                 del recent[next(iter(recent))]
 
+    def report_missing(self) -> None:
+        """Name the tasks whose first lines are missing, and how far back the logs of their agents reach."""
+        for task, agent in sorted(self._trail.incomplete_tasks.items()):
+            click.echo(f"Incomplete: {missing_text(task, agent, self._sources)}", err=True)
+            self.code = self.code or ExitCode.FAILED
+
     def _show(self, lines: "Sequence[AgentLogLine]") -> None:
+        self._has_shown = self._has_shown or bool(lines)
         self._width = max([self._width, *(len(line.agent) for line in lines)])
         for line in lines:
             text = line.text(self._width) if self._output == "text" else _shown(line.document, self._output)
             click.echo(text)
+
+
+def missing_text(task: str, agent: str, sources: "Sequence[LogSource]") -> str:
+    """Return where the first lines of a task may be. Pure."""
+    kept = [
+        f"pod {each.name} runs since {each.started or '-'}"
+        + (f", and {each.restarts - 1} earlier runs of its container have no log" if each.restarts > 1 else "")
+        for each in sources
+        if each.agent == agent
+    ]
+    reach = "; ".join(kept) or "it has no pod"
+    return (
+        f"the first lines of task {task} of agent {agent} are missing ({reach}). --since reads older lines. The cluster"
+        " keeps no log of earlier pods, so also look into its log collector. An agent with spec.logging.level warning"
+        " or error writes no such lines"
+    )
 
 
 def _key(line: "AgentLogLine") -> str:

@@ -16,6 +16,9 @@ from fleetwright_cli.cluster.tables import visible
 SHORTEST: Final = 8
 """The fewest characters of an id that are accepted instead of the whole id; `tasks` shows this many."""
 _MOST_WAITING: Final = 20_000
+_BEGINNING: Final = "task accepted"
+_ENDED: Final = frozenset({"completed", "failed", "canceled", "rejected"})
+"""The values of `state` in the last line of a task."""
 _COMMON: Final = ("time", "level", "logger", "message")
 _LONGEST: Final = 200
 
@@ -71,6 +74,23 @@ class TaskTrail:
         self._tasks: set[str] = set()
         self._waiting: deque[AgentLogLine] = deque(maxlen=_MOST_WAITING)
         """Lines that belong to no known task. A later line may show that they do."""
+        self._agents: dict[str, str] = {}
+        """The agent of each task of which there is a line."""
+        self._begun: set[str] = set()
+        """The tasks of which the first line was found."""
+        self._named: set[str] = set()
+        """The tasks whose own id was searched for."""
+        self._ended: set[str] = set()
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the search was for tasks, and they have ended. A conversation and a trace may always continue."""
+        return bool(self._named) and self._named <= self._ended
+
+    @property
+    def incomplete_tasks(self) -> Mapping[str, str]:
+        """The agent of each found task whose first line is missing. Logs lose their oldest lines first."""
+        return {task: agent for task, agent in self._agents.items() if task not in self._begun}
 
     def take(self, lines: Iterable[AgentLogLine]) -> Sequence[AgentLogLine]:
         """Return the lines that are now known to belong to the task, in time order."""
@@ -92,7 +112,18 @@ class TaskTrail:
         if task not in self._tasks and not any(map(self._is_wanted, named)):
             return False
         self._tasks |= {each for each in (task, peer_task) if isinstance(each, str) and each}
+        if isinstance(task, str) and task:
+            self._note(task, line)
         return True
+
+    def _note(self, task: str, line: AgentLogLine) -> None:
+        self._agents.setdefault(task, line.agent)
+        if self._is_wanted(task):
+            self._named.add(task)
+        if line.fields.get("message") == _BEGINNING:
+            self._begun.add(task)
+        if line.fields.get("state") in _ENDED:
+            self._ended.add(task)
 
     def _is_wanted(self, value: object) -> bool:
         return isinstance(value, str) and value.startswith(self._wanted)

@@ -28,13 +28,17 @@ class LogSource:
     name: str
     namespace: str
     agent: str
-    restarted: bool
+    started: str
+    """When the pod started, as the API formats times; empty before that."""
+    restarts: int
+    """How often the container was restarted. The logs of the last two runs can be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogReading:
     """The lines that could be read, and why others could not."""
 
+    sources: list[LogSource]
     lines: list[AgentLogLine]
     failures: list[AgentUnreachable]
 
@@ -65,9 +69,10 @@ class ClusterLogs:
         """
         free = asyncio.Semaphore(_AT_ONCE)
         pods = await self.pods()
-        wanted = [(pod, previous) for pod in pods for previous in ((True, False) if pod.restarted else (False,))]
+        wanted = [(pod, previous) for pod in pods for previous in ((True, False) if pod.restarts else (False,))]
         found = await asyncio.gather(*(self._read(pod, since, previous, free) for pod, previous in wanted))
         return LogReading(
+            pods,
             [line for each in found if isinstance(each, list) for line in each],
             [each for each in found if isinstance(each, AgentUnreachable)],
         )
@@ -86,22 +91,27 @@ class ClusterLogs:
         lines = (_parsed(text, pod) for text in ended.output.splitlines())
         return [line for line in lines if line is not None]
 
-    async def follow(self, start: datetime) -> AsyncIterator[AgentLogLine]:
-        """Yield the lines that are written from `start` on, without end. Raises: TransportError."""
+    async def follow(self, start: datetime) -> AsyncIterator[AgentLogLine | None]:
+        """Yield the lines that are written from `start` on, without end, and None every few seconds.
+
+        Raises: TransportError.
+        """
         queue: asyncio.Queue[AgentLogLine] = asyncio.Queue(1000)
-        followers: dict[LogSource, asyncio.Task[None]] = {}
+        followers: dict[tuple[str, str], asyncio.Task[None]] = {}
         since = start - _OVERLAP
         try:
             while True:
                 looked = datetime.now(UTC) - _OVERLAP
                 for pod in await self.pods():
-                    if pod not in followers or followers[pod].done():
-                        followers[pod] = asyncio.create_task(self._follow(pod, since, queue))
+                    key = (pod.namespace, pod.name)
+                    if key not in followers or followers[key].done():
+                        followers[key] = asyncio.create_task(self._follow(pod, since, queue))
                 since = looked
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_LOOK_SECONDS):
                         while True:
                             yield await queue.get()
+                yield None
         finally:
             for follower in followers.values():
                 follower.cancel()
@@ -136,9 +146,15 @@ def _pod(found: Mapping[str, Any]) -> LogSource:
     metadata = found["metadata"]
     labels, status = metadata.get("labels") or {}, found.get("status") or {}
     containers = status.get("containerStatuses") or ()
-    restarted = any(each.get("name") == _CONTAINER and each.get("restartCount") for each in containers)
+    restarts = sum(int(each.get("restartCount") or 0) for each in containers if each.get("name") == _CONTAINER)
     agent = str(labels.get(names.AGENT_LABEL) or metadata["name"])
-    return LogSource(str(metadata["name"]), str(metadata.get("namespace") or "default"), agent, restarted)
+    return LogSource(
+        name=str(metadata["name"]),
+        namespace=str(metadata.get("namespace") or "default"),
+        agent=agent,
+        started=str(status.get("startTime") or ""),
+        restarts=restarts,
+    )
 
 
 def _parsed(text: bytes, pod: LogSource) -> AgentLogLine | None:

@@ -48,7 +48,7 @@ class ApprovalExpiry:
         denial = _denial(live.task_id, pause)
         if (outcome := _termination(live.task, pause, denial)) is not None:
             if await live.end(terminal_status(live.task, outcome, at_ns=now)):
-                _logger.info("a task has failed, because its wait expired", extra={"task": live.task_id})
+                _logger.info("a task has failed, because its wait expired", extra=live.log_fields)
                 await self._release(live.owner, live.task_id)
             return
         claim = Claim(live.owner, denial.message_id, hashlib.sha256(b"expiry of an approval\n").digest())

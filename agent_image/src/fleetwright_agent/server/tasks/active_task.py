@@ -21,6 +21,7 @@ from fleetwright_a2a.task_events import (
     fold,
     join,
     mark_going_on,
+    state_word,
     status_event,
 )
 from fleetwright_agent.protocol.interrupts import pause_of
@@ -94,6 +95,11 @@ class ActiveTask:
     @property
     def state(self) -> TaskState:
         return self._head.state
+
+    @property
+    def log_fields(self) -> dict[str, str]:
+        """The fields of a log line about the state of the task."""
+        return {"task": self.task_id, "context": self.context_id, "state": state_word(self.state)}
 
     @property
     def resting(self) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from a2a.types.a2a_pb2 import TaskState
+from a2a.types.a2a_pb2 import Role, TaskState
 from google.protobuf.json_format import MessageToDict
 
 from fleetwright_a2a.clock import Clock
@@ -140,6 +140,7 @@ class TaskRunner:
         place = (job.owner, job.context_id)
         ticket = self._queue.enter(place, partial(self._tell_position, live), priority=priority)
         run = TaskRun(live, work, pulse, ticket=ticket, gate=gate, timing=self._timing, clock=self._clock, again=again)
+        _log_start(live, job, again=again)
         task = asyncio.create_task(self._observed(live, run, _told_of(job)), name=f"run {job.task_id}")
         self._running[task] = (live, run)
         task.add_done_callback(self._running.pop)
@@ -163,6 +164,7 @@ class TaskRunner:
         elif live.busy or not await live.end(terminal_status(live.task, CANCELED, at_ns=self._clock.now_ns())):
             self.stop(live, CANCELED)
         else:
+            _logger.info("task rests", extra=live.log_fields)
             await self._release(live.owner, live.task_id)
 
     async def over(self, live: ActiveTask) -> None:
@@ -177,6 +179,7 @@ class TaskRunner:
             # The second of two concurrent cancellations finds the task at rest.
             with suppress(TaskNotRunning):
                 await live.rest(await self._last_words(live, outcome))
+                _logger.info("task rests", extra=live.log_fields)
         finally:
             self._ending.discard(live)
 
@@ -276,11 +279,20 @@ class TaskRunner:
             self._unwritten.add(live)
         seconds = self._clock.monotonic() - started
         self._metrics.observe_task(state_word(live.state), seconds)
-        about = {"task": live.task_id, "context": live.context_id, "state": state_word(live.state)}
-        _logger.info("task rests", extra={**about, **run.used, **request})
+        _logger.info("task rests", extra={**live.log_fields, **run.used, **request})
 
     def _count(self, state: TaskState) -> int:
         return sum(1 for live, _ in tuple(self._running.values()) if live.state == state)
+
+
+def _log_start(live: ActiveTask, job: TaskJob, *, again: bool) -> None:
+    """Log that the agent works on a message. A reader of logs sees by the first of these lines that nothing is missing.
+
+    Args: `again` is True if an earlier process worked on the message.
+    """
+    is_first = sum(message.role == Role.ROLE_USER for message in live.task.history) <= 1 and not again
+    about = {"task": live.task_id, "context": live.context_id, **({"restarted": True} if again else {})}
+    _logger.info("task accepted" if is_first else "task continues", extra={**about, **_told_of(job)})
 
 
 def _told_of(job: TaskJob) -> dict[str, str]:

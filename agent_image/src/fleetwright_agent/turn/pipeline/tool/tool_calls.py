@@ -177,7 +177,8 @@ class ToolCalls:
             text, outcome = f"Error: {error}", error.outcome
         except (asyncio.CancelledError, Exception) as error:
             # The call may have taken effect before the error, so it is audited.
-            await self._audited(call, context, started, outcome=_how(error))
+            seconds = await self._audited(call, context, started, outcome=_how(error))
+            _log_call(label, context, outcome=_how(error), seconds=seconds)
             raise
         ok = outcome == "ok"
         # Audit before journaling: a call with a result in the journal does not run again and is not audited again.
@@ -187,6 +188,7 @@ class ToolCalls:
             context.hold(self._journal.done(context.thread, call.key, {"text": told, "ok": ok}))
         self._metrics.tool_latency.labels(label).observe(seconds)
         self._metrics.tool_calls.labels(label, outcome).inc()
+        _log_call(label, context, outcome=outcome, seconds=seconds)
         context.emit(ToolEnd(call.identity, call.name, ok, text[:PREVIEW], len(text)))
         for artifact in artifacts:
             context.emit(ToolArtifact(call.identity, call.name, artifact))
@@ -279,6 +281,12 @@ def _asker(request: ToolCallRequest) -> str:
     """Return the id of the message that contains the call. Some providers restart call ids in every message."""
     messages = request.state["messages"]
     return next((str(message.id) for message in reversed(messages) if isinstance(message, AIMessage)), "")
+
+
+def _log_call(name: str, context: TurnContext, *, outcome: str, seconds: float) -> None:
+    """Log that a call has ended. Arguments and results may contain data of the caller, so the line has neither."""
+    about = {"task": context.request.task_id, "context": context.request.context_id, "tool": name}
+    _log.info("tool call ended", extra={**about, "outcome": outcome, "durationMs": round(seconds * 1000)})
 
 
 def _how(error: BaseException) -> str:
