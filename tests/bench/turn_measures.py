@@ -30,10 +30,10 @@ from tests.bench.table import Row
 from tests.bench.turn import loops
 from tests.bench.turn.model import PIECES
 
+from fleetwright_a2a.redaction.redactor import Redactor
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.protocol.frames import TurnRequest
-from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.storage.provenance import Provenance
 from fleetwright_agent.storage.sqlite.conversations import schema
 from fleetwright_agent.storage.sqlite.conversations.sessions import SqliteSessionStore

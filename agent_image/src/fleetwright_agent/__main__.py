@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from fleetwright_a2a.lazy_import import fast_imports
+from fleetwright_a2a.redaction.redactor import Redactor
 from fleetwright_agent.audit.factory import redactor
 from fleetwright_agent.commands import audit
 from fleetwright_agent.commands.bridge import command as bridge
@@ -32,7 +33,6 @@ from fleetwright_agent.config.mounted_files import (
 )
 from fleetwright_agent.process import executors
 from fleetwright_agent.process.sockets import EVERY, listen
-from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.server import gc_tuning
 from fleetwright_agent.telemetry.logs import LEVELS, configure
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from fleetwright_a2a.redaction.redactor import Redactor
 from fleetwright_agent.memory.sessions import Sessions
-from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.storage.sessions import CallRecord
 from fleetwright_agent.storage.sqlite.conversations import sessions
 from fleetwright_agent.storage.sqlite.conversations.schema import FILE, SCHEMA

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from tests.support.waiting import within
 
+from fleetwright_a2a.redaction.redactor import Redactor
 from fleetwright_agent.audit.content import call_line
 from fleetwright_agent.audit.files import FILE, backup_of
 from fleetwright_agent.audit.trail import AuditFailed, AuditTrail
 from fleetwright_agent.audit.verification import verify
-from fleetwright_agent.security.redaction import Redactor
 
 
 def trail(folder: Path, *, failures: list[int] | None = None, most: int = 1 << 20) -> AuditTrail:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from fleetwright_a2a.redaction.redactor import Redactor
 from fleetwright_agent.__main__ import main
 from fleetwright_agent.audit.content import call_line
 from fleetwright_agent.audit.factory import FOLDER
 from fleetwright_agent.audit.files import ERASED, FILE, backup_of
 from fleetwright_agent.audit.trail import AuditTrail
 from fleetwright_agent.config.layout import Layout
-from fleetwright_agent.security.redaction import Redactor
 
 
 def open_trail(folder: Path, *, most_bytes: int) -> AuditTrail:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from fleetwright_a2a.redaction.redactor import REDACTED, Redactor
 from fleetwright_agent.protocol.frames import TurnRequest
-from fleetwright_agent.security.redaction import REDACTED, Redactor
 from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.storage.memory.storage import memory_storage
 from fleetwright_agent.storage.open_questions import DelegatedTask, PeerCall, PeerCallStatus, QuestionKey

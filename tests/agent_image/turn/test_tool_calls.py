@@ -10,6 +10,7 @@ import pytest
 from langchain_core.messages import AIMessage
 from prometheus_client import CollectorRegistry
 
+from fleetwright_a2a.redaction.redactor import Redactor
 from fleetwright_agent.audit.files import FILE
 from fleetwright_agent.audit.trail import AuditTrail
 from fleetwright_agent.config.agent import AgentConfig
@@ -17,7 +18,6 @@ from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.config.enforcement import Enforcement as Policy
 from fleetwright_agent.config.server import Limits
 from fleetwright_agent.protocol.frames import ToolEnd, ToolStart, TurnFailed, TurnRequest
-from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.storage.sqlite.call_windows import SqliteCallWindows
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database

@@ -24,13 +24,13 @@ from tests.bench.turn.chat import QUESTION, TOOL, Prompt
 from tests.bench.turn.nowhere import Held, Nowhere
 
 from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.redaction.redactor import Redactor
 from fleetwright_agent.audit.factory import audit_trail
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.plugins.loading import Plugins
 from fleetwright_agent.protocol.frames import TurnDone, TurnRequest
-from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 from fleetwright_agent.storage.sqlite.conversations import schema
 from fleetwright_agent.storage.sqlite.engine.database import Database

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Final
 
 from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.redaction.redactor import Redactor
 from fleetwright_agent.audit.trail import AuditTrail
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.config.layout import Layout
-from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.telemetry.metrics import Metrics
 
 FOLDER: Final = "audit"

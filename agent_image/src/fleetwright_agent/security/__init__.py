@@ -1,1 +1,1 @@
-"""Security: the redaction of secrets, and the validation of arguments against untrusted schemas."""
+"""Security: the roles of callers, and the validation of arguments against untrusted schemas."""

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from fleetwright_a2a.redaction.redactor import Redactor
 from fleetwright_agent.config.file_watcher import FileWatcher
-from fleetwright_agent.security.redaction import Redactor
 
 _OURS: Final = logging.getLogger("fleetwright_agent")
 LEVELS: Final = ("debug", "info", "warning", "error")

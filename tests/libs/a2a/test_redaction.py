@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.support.machine import machine_factor
 
-from fleetwright_agent.security.redaction import REDACTED, Redactor
+from fleetwright_a2a.redaction.redactor import REDACTED, Redactor
 
 AWS = "AKIA" + "IOSFODNN7EXAMPLE"
 GITHUB = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from fleetwright_agent.security.token_shapes import SHAPES
+from fleetwright_a2a.redaction.token_shapes import SHAPES
 
 REDACTED: Final = "[REDACTED]"
 _DEEPEST: Final = 10

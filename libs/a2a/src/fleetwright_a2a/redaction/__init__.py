@@ -1,0 +1,1 @@
+"""Removes secrets from text and from JSON values."""
