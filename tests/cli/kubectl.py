@@ -42,7 +42,7 @@ if "logs" in words:
     while kind == "follow":
         time.sleep(3600)
     sys.exit()
-name = "config" if "config" in words else words[words.index("get") + 1]
+name = next((word for word in ("config", "version") if word in words), None) or words[words.index("get") + 1]
 path = here / f"{{name}}.json"
 if path.exists():
     sys.exit(print(path.read_text()))

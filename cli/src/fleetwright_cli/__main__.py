@@ -15,6 +15,7 @@ from fleetwright_cli.conformance.command import probe_command
 from fleetwright_cli.evaluation.options import eval_command
 from fleetwright_cli.inspection.commands import agents_command, status_command, tasks_command, token_group, why_command
 from fleetwright_cli.inspection.log_command import logs_command
+from fleetwright_cli.inspection.report_command import report_command
 from fleetwright_cli.team.options import team_group
 from fleetwright_cli.terminal.commands import chat_command, run_command
 from fleetwright_cli.terminal.transport.dev_fleet import default_state
@@ -31,6 +32,7 @@ main.add_command(run_command)
 main.add_command(agents_command)
 main.add_command(why_command)
 main.add_command(status_command)
+main.add_command(report_command)
 main.add_command(tasks_command)
 main.add_command(logs_command)
 main.add_command(token_group)

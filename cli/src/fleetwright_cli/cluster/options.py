@@ -1,11 +1,13 @@
 """The options that select a cluster and a namespace, for every command that connects to a cluster."""
 
+import re
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final
 
 import click
 
+_DURATION: Final = re.compile(r"(\d+[hms])+", re.ASCII)
 OUTPUT: Final = click.option(
     "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True
 )
@@ -13,6 +15,13 @@ PLACE: Final = (
     click.option("--context", default=None, help="The kubeconfig context; the current one by default."),
     click.option("-n", "--namespace", default=None, help="The namespace; the context's own by default."),
 )
+
+
+def check_duration(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Return the value of an option that kubectl takes as a duration, such as 90m. Raises: click.BadParameter."""
+    if not _DURATION.fullmatch(value):
+        raise click.BadParameter(f"{value!r} is not a duration such as 90m or 24h", context, parameter)
+    return value
 
 
 def on_cluster(command: Callable[..., None]) -> Callable[..., None]:

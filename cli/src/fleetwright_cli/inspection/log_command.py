@@ -1,7 +1,6 @@
 """The command `logs`."""
 
 import json
-import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 import yaml
 
-from fleetwright_cli.cluster.options import OUTPUT, PLACE
+from fleetwright_cli.cluster.options import OUTPUT, PLACE, check_duration
 from fleetwright_cli.terminal.commands import with_options
 from fleetwright_cli.terminal.headless.outcome import ExitCode
 
@@ -19,14 +18,19 @@ if TYPE_CHECKING:
     from fleetwright_cli.inspection.log_lines import AgentLogLine, TaskTrail
     from fleetwright_cli.inspection.log_reading import ClusterLogs, LogSource
 
-_DURATION: Final = re.compile(r"(\d+[hms])+", re.ASCII)
 _MOST_RECENT: Final = 50_000
 
 
 @click.command("logs")
 @with_options(PLACE)
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Read the agents of all namespaces.")
-@click.option("--since", default="24h", show_default=True, help="Read the lines of this time, such as 90m.")
+@click.option(
+    "--since",
+    default="24h",
+    show_default=True,
+    callback=check_duration,
+    help="Read the lines of this time, such as 90m.",
+)
 @click.option("--follow", is_flag=True, help="Then print new lines until the task has ended.")
 @OUTPUT
 @click.argument("task")
@@ -47,8 +51,6 @@ def logs_command(
 
     if len(task) < SHORTEST:
         raise click.BadParameter(f"give at least {SHORTEST} characters of an id", param_hint="TASK")
-    if not _DURATION.fullmatch(since):
-        raise click.BadParameter(f"{since!r} is not a duration such as 90m or 24h", param_hint="--since")
     view = _LogView(ClusterLogs(place_options(context, namespace), everywhere), TaskTrail(task), output)
     try:
         found = finished(partial(view.print, since, follow=follow))

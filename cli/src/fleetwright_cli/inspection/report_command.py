@@ -1,0 +1,52 @@
+"""The command `report`, which writes a support report into one archive."""
+
+import io
+import tarfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fleetwright_cli.cluster.options import check_duration, on_cluster
+
+if TYPE_CHECKING:
+    from fleetwright_cli.cluster.client import ClusterClient
+
+
+@click.command("report")
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Include the objects of all namespaces.")
+@click.option(
+    "--since",
+    default="24h",
+    show_default=True,
+    callback=check_duration,
+    help="Include the log lines of this time, such as 90m.",
+)
+@click.option("--file", type=click.Path(path_type=Path, dir_okay=False), help="Name of the archive (.tar.gz).")
+@click.option("--force", is_flag=True, help="Replace an existing --file.")
+@on_cluster
+def report_command(cluster: "ClusterClient", everywhere: bool, since: str, file: Path | None, force: bool) -> None:
+    """Write a support report into one archive, without secrets: versions, states, events and logs.
+
+    The archive has the installations, the status of Agents, McpServers and Skills, their pods and Events, and the logs
+    of the operator, the gateway and the agents. Secrets are not read, and text in the format of a secret is replaced.
+    Only you can read the file. Its README.txt and standard error name what was left out.
+    """
+    from fleetwright_cli.administration.commands import finished
+    from fleetwright_cli.administration.export_file import complete_file
+    from fleetwright_cli.inspection.support_report import collect_report
+
+    now = datetime.now(UTC)
+    name = f"fleetwright-report-{now:%Y%m%dT%H%M%SZ}"
+    path = file or Path(f"{name}.tar.gz")
+    with complete_file(path, replaces=force) as output:
+        report = finished(lambda: collect_report(cluster, everywhere=everywhere, since=since, now=now))
+        with tarfile.open(fileobj=output, mode="w:gz") as archive:
+            for inner, content in sorted(report.files.items()):
+                entry = tarfile.TarInfo(f"{name}/{inner}")
+                entry.size, entry.mode, entry.mtime = len(content), 0o600, int(now.timestamp())
+                archive.addfile(entry, io.BytesIO(content))
+    for each in report.left_out:
+        click.echo(f"Left out: {each}", err=True)
+    click.echo(str(path))
