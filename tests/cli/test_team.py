@@ -120,19 +120,30 @@ class Cluster:
         return list(self.agents.values())
 
 
+class Waits:
+    """The pauses of a command. Time passes only in them."""
+
+    def __init__(self) -> None:
+        self.pauses: list[float] = []
+
+    @property
+    def timing(self) -> command.Timing:
+        return command.Timing(sleep=self.pauses.append, monotonic=lambda: sum(self.pauses))
+
+
 def test_suspend_waits_until_pods_have_ended(capsys):
     team = [agent("lead", **RUNNING), agent("one", "lead", **RUNNING)]
     steps = [{}, {"lead": SUSPENDED, "one": SUSPENDING}, {}, {"one": SUSPENDED}]
-    cluster, pauses = Cluster(team, *steps), []
-    command.suspend(cluster, "lead", wait=60, sleep=pauses.append)
-    assert (len(pauses), cluster.steps) == (3, [])
+    cluster, waits = Cluster(team, *steps), Waits()
+    command.suspend(cluster, "lead", wait=60, timing=waits.timing)
+    assert (len(waits.pauses), cluster.steps) == (3, [])
     assert capsys.readouterr().out.startswith("Suspended lead and its team of 2.")
     assert cluster.patches == [("lead", {"spec": {"suspend": True, "fleet": {"suspendTeam": True}}})]
 
 
 def test_suspend_without_wait_reports_a_pod_that_ends(capsys):
     cluster = Cluster([agent("lead", **SUSPENDING)])
-    command.suspend(cluster, "lead", wait=0)
+    command.suspend(cluster, "lead", wait=0, timing=Waits().timing)
     assert capsys.readouterr().out.startswith("Suspended lead; the team follows.")
 
 
@@ -150,9 +161,9 @@ def test_suspend_without_wait_reports_a_pod_that_ends(capsys):
     ],
 )
 def test_resume_waits_for_members_that_can_start(capsys, children, step):
-    cluster, pauses = Cluster([agent("lead", **SUSPENDED), *children], {}, {"lead": RUNNING, **step}), []
-    command.resume(cluster, "lead", wait=60, sleep=pauses.append)
-    assert len(pauses) == 1
+    cluster, waits = Cluster([agent("lead", **SUSPENDED), *children], {}, {"lead": RUNNING, **step}), Waits()
+    command.resume(cluster, "lead", wait=60, timing=waits.timing)
+    assert len(waits.pauses) == 1
     assert capsys.readouterr().out.startswith("Resumed lead and its team of ")
 
 
@@ -167,7 +178,30 @@ def test_resume_waits_for_members_that_can_start(capsys, children, step):
 def test_resume_names_members_that_do_not_start(child):
     cluster = Cluster([agent("lead", **RUNNING), child])
     with pytest.raises(click.ClickException, match=r"not done after .* one$"):
-        command.resume(cluster, "lead", wait=0.01, sleep=lambda _: None)
+        command.resume(cluster, "lead", wait=2, timing=Waits().timing)
+
+
+PENDING = {"phase": "Pending"}
+
+
+@pytest.mark.parametrize(
+    ("run", "before", "steps", "shown", "pauses"),
+    [
+        pytest.param(command.resume, SUSPENDED, [{}, {"lead": PENDING}, {"one": PENDING}], "Pending", 2, id="resume"),
+        pytest.param(
+            command.suspend, RUNNING, [{}, {"lead": SUSPENDED}, {"one": SUSPENDING}], "Suspended", 2, id="suspend"
+        ),
+        pytest.param(command.resume, SUSPENDED, [], "Suspended", 10, id="the operator does not react"),
+    ],
+)
+def test_team_is_printed_as_it_is_after_the_change(capsys, run, before, steps, shown, pauses):
+    team = [agent("lead", **before), agent("one", "lead", **before)]
+    cluster, waits = Cluster(team, *steps), Waits()
+    run(cluster, "lead", wait=0, timing=waits.timing)
+    told = capsys.readouterr()
+    assert [line.split()[-3] for line in told.out.splitlines()[2:]] == [shown, shown]
+    assert len(waits.pauses) == pauses
+    assert ("The operator has not begun with lead, one within 10 s" in told.err) is (not steps)
 
 
 def test_portable_manifest_keeps_only_what_a_user_writes():

@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,8 @@ from fleetwright_cli.team.tree import Member, members, name_of, render, stay_sus
 
 _KINDS: Final = (CONFIG_MAP, names.SKILL, names.MCP_SERVER, names.AGENT)
 _PAUSE_SECONDS: Final = 1.0
+_REACTION_SECONDS: Final = 10.0
+"""The operator usually reacts within a second. Until then, the tree would show the state before the command."""
 
 
 def tree(cluster: ClusterClient, lead: str | None, output: str) -> None:
@@ -39,16 +42,24 @@ def tree(cluster: ClusterClient, lead: str | None, output: str) -> None:
         click.echo(f"No agents in namespace {cluster.namespace}.", err=True)
 
 
-def suspend(cluster: ClusterClient, lead: str, *, wait: float, sleep: Callable[[float], None] = time.sleep) -> None:
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The clock and the pauses of a command that waits, in seconds."""
+
+    sleep: Callable[[float], None] = time.sleep
+    monotonic: Callable[[], float] = time.monotonic
+
+
+def suspend(cluster: ClusterClient, lead: str, *, wait: float, timing: Timing | None = None) -> None:
     """Suspend an agent and, through `spec.fleet.suspendTeam`, its descendants."""
     cluster.merge(names.AGENT, lead, {"spec": {"suspend": True, "fleet": {"suspendTeam": True}}})
-    _report(cluster, lead, "Suspended", wait, sleep, _not_suspended)
+    _report(cluster, lead, "Suspended", wait, timing or Timing(), unfinished=_not_suspended, unchanged=_not_suspending)
 
 
-def resume(cluster: ClusterClient, lead: str, *, wait: float, sleep: Callable[[float], None] = time.sleep) -> None:
+def resume(cluster: ClusterClient, lead: str, *, wait: float, timing: Timing | None = None) -> None:
     """Resume an agent and those of its descendants that are not suspended by their own spec."""
     cluster.merge(names.AGENT, lead, {"spec": {"suspend": False}})
-    _report(cluster, lead, "Resumed", wait, sleep, _not_resumed)
+    _report(cluster, lead, "Resumed", wait, timing or Timing(), unfinished=_not_resumed, unchanged=_still_suspended)
 
 
 def export(cluster: ClusterClient, lead: str) -> None:
@@ -128,29 +139,51 @@ def _report(
     lead: str,
     verb: str,
     wait: float,
-    sleep: Callable[[float], None],
+    timing: Timing,
+    *,
     unfinished: Callable[[Sequence[Member]], list[str]],
+    unchanged: Callable[[Sequence[Member]], list[str]],
 ) -> None:
-    """Print the team once every member is done, or after `wait` seconds; without `wait` at once.
+    """Print the team once every member is done, or after `wait` seconds.
 
-    Args: `unfinished` returns the names of the members that are not done.
+    Without `wait`, print it as soon as the operator has begun with every member.
+
+    Args:
+        unfinished: Returns the names of the members that are not done.
+        unchanged: Returns the names of the members with which the operator has not begun.
     """
-    deadline = time.monotonic() + wait
+    began = timing.monotonic()
     while True:
         agents = cluster.list(names.AGENT)
         team = list(members(_agent(agents, lead, cluster), agents))
-        left = unfinished(team)
-        if not left or time.monotonic() >= deadline:
+        left, old = unfinished(team), unchanged(team)
+        passed = timing.monotonic() - began
+        if not left or (passed >= wait and (not old or passed >= _REACTION_SECONDS)):
             break
-        sleep(_PAUSE_SECONDS)
+        timing.sleep(_PAUSE_SECONDS)
     click.echo(f"{verb} {lead} and its team of {len(team)}." if not left else f"{verb} {lead}; the team follows.")
     click.echo(render(team))
+    if old:
+        click.echo(
+            f"The operator has not begun with {', '.join(old)} within {passed:.0f} s. `kubectl fleetwright status` says"
+            " whether it works",
+            err=True,
+        )
     if left and wait:
         raise click.ClickException(f"not done after {wait:.0f} s: {', '.join(left)}")
 
 
 def _not_suspended(team: Sequence[Member]) -> list[str]:
     return [member.name for member in team if not is_suspended(member.agent)]
+
+
+def _not_suspending(team: Sequence[Member]) -> list[str]:
+    return [member.name for member in team if phase_of(member.agent) != "Suspended"]
+
+
+def _still_suspended(team: Sequence[Member]) -> list[str]:
+    done = stay_suspended(team)
+    return [member.name for member in team if member.name not in done and phase_of(member.agent) == "Suspended"]
 
 
 def _not_resumed(team: Sequence[Member]) -> list[str]:
