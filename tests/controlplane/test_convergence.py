@@ -68,6 +68,14 @@ def test_edited_child_is_restored(space, operator, kind, patch):
         return _state(space.get(kind, "poet")) == _state(whole)
 
     space.eventually(restored, f"{kind} as before")
+    space.eventually(lambda: _repairs(space) == [("Reverted", "poet")], "an Event", shown=lambda: _repairs(space))
+
+
+def _repairs(space) -> list[tuple[str, str]]:
+    """Return reason and object of the Events about repairs."""
+    reasons = {"Reverted", "Recreated", "VolumeLost"}
+    found = [event for event in space.list_objects("Event") if event["reason"] in reasons]
+    return [(event["reason"], event["involvedObject"]["name"]) for event in found]
 
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -124,6 +132,15 @@ def test_deleted_child_is_restored(space, operator, kind):
     revision = space.get("Agent", "poet")["status"]["revision"]
     name = {"Secret": "poet-auth", "ConfigMap": f"poet-{revision}"}.get(kind, "poet")
     _delete_and_wait(space, kind, name)
+    space.eventually(lambda: _repairs(space) == [("Recreated", "poet")], "an Event", shown=lambda: _repairs(space))
+
+
+def test_lost_memory_volume_has_an_event(space, operator):
+    space.agent("poet")
+    space.wait("Agent", "poet", "Programmed", "True")
+    assert _repairs(space) == []
+    _delete_and_wait(space, "PersistentVolumeClaim", "poet-memory")
+    space.eventually(lambda: _repairs(space) == [("VolumeLost", "poet")], "an Event", shown=lambda: _repairs(space))
 
 
 def _delete_and_wait(space, kind: str, name: str) -> None:

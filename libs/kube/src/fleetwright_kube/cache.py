@@ -42,6 +42,8 @@ class Cache:
         self._by_index_key: defaultdict[IndexKey, set[Id]] = defaultdict(set)
         self._gone: dict[tuple[str, str], int] = {}
         """The version at which an object was deleted or stopped matching the selector, by kind and uid."""
+        self._lost: dict[Id, tuple[str, str]] = {}
+        """The uid and the controller's uid of cached objects that disappeared, until they exist again."""
 
     def get(self, kind: str, namespace: str, name: str) -> CachedObject | None:
         return self._entries[kind].get((kind, namespace, name))
@@ -99,7 +101,16 @@ class Cache:
         if before is None or before.uid != uid:
             return None
         self._set(before.id, None)
+        if version is not None and before.is_ours and before.controller is not None:
+            self._remember_lost(before.id, uid, before.controller.uid)
         return Change(before, None)
+
+    def lost_child(self, key: Id) -> tuple[str, str] | None:
+        """Return the uid and the controller's uid of a child that another client has deleted; None if there is none.
+
+        A deletion by this process is not remembered, because `drop` without a version comes first.
+        """
+        return self._lost.get(key)
 
     def recall(self, kind: str, uid: str) -> None:
         """Forget the deletion of an object that still exists, but stopped matching the selector for a while.
@@ -130,6 +141,11 @@ class Cache:
         if len(self._gone) > _REMEMBERED:
             del self._gone[next(iter(self._gone))]
 
+    def _remember_lost(self, key: Id, uid: str, controller: str) -> None:
+        self._lost[key] = (uid, controller)
+        if len(self._lost) > _REMEMBERED:
+            del self._lost[next(iter(self._lost))]
+
     def _set(self, key: Id, entry: CachedObject | None) -> None:
         before = self._entries[key[0]].pop(key, None)
         for index_key in self._index_keys(before) if before else ():
@@ -137,6 +153,7 @@ class Cache:
             if not self._by_index_key[index_key]:
                 del self._by_index_key[index_key]
         if entry is not None:
+            self._lost.pop(key, None)
             self._entries[key[0]][key] = entry
             for index_key in self._index_keys(entry):
                 self._by_index_key[index_key].add(key)

@@ -22,7 +22,7 @@ from fleetwright_kube.errors import (
     RetryLaterError,
     UnfinishedDeletionError,
 )
-from fleetwright_kube.ownership import check_ours, is_current
+from fleetwright_kube.ownership import check_ours, controller_of, is_current
 from fleetwright_kube.port import ABSENT, Api, Object, Resource
 from fleetwright_kube.transitions import log_transitions
 from fleetwright_kube.write_guard import STATUS, Write, WriteGuard
@@ -35,8 +35,14 @@ _UNDECLARED = re.compile(r"\.status\.(\w+)[^:\s]*: field not declared in schema"
 
 
 class Action(StrEnum):
+    """What was done so that a child matches its manifest."""
+
     CREATED = "created"
+    RECREATED = "recreated"
+    """It was created, because another client had deleted it."""
     CONFIGURED = "configured"
+    REVERTED = "reverted"
+    """It was written although its manifest has not changed, because another client had changed it."""
     UNCHANGED = "unchanged"
 
 
@@ -49,6 +55,7 @@ class Cluster:
         on_change: Callable[[Change], None],
         on_write: Callable[[str, str], None],
         on_status: Callable[[CachedObject, Object], None],
+        on_apply: Callable[[Object, Action], None] = lambda *_: None,
         may_write: Callable[[], bool] = lambda: True,
         write_guard: WriteGuard | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -57,6 +64,7 @@ class Cluster:
 
         `on_write` is called after each write, with the verb and the kind.
         `on_status` is called after a status was written, with the object before the write and the new status.
+        `on_apply` is called after each write of a child, with its manifest.
         `may_write` is called before every write, because a process that was paused may have lost the Lease.
         `write_guard` delays writes that repeat.
         """
@@ -66,11 +74,14 @@ class Cluster:
         self._on_change = on_change
         self._on_write = on_write
         self._on_status = on_status
+        self._on_apply = on_apply
         self._may_write = may_write
         self._write_guard = write_guard or WriteGuard()
         self._clock = clock
         self._deletions: OrderedDict[str, float] = OrderedDict()
         """By uid: when a child was first found in a deletion that has not ended."""
+        self._deleted: OrderedDict[str, None] = OrderedDict()
+        """The uids of the last children that this process has deleted."""
         self.failing: set[str] = set()
         """The uids of owners for which the last reconcile could not write all children."""
         self._provided: set[str] = set()
@@ -95,10 +106,10 @@ class Cluster:
         """
         entry = self._entry(wanted)
         if entry is None or not entry.is_ours:
+            was_lost = self._was_lost(wanted)
             found = await self._create(wanted)
             if found is None:
-                self._note_owners(wanted)
-                return Action.CREATED
+                return self._note_applied(wanted, Action.RECREATED if was_lost else Action.CREATED)
             if entry is None:
                 # The manifest was built without this object, whose content (such as a token) may have to be preserved.
                 await self._mark(found, wanted)
@@ -111,8 +122,26 @@ class Cluster:
         if is_current(self._scheme, entry, wanted):
             return Action.UNCHANGED
         await self._update(wanted, entry)
+        annotation = self._scheme.hash_annotation
+        is_same = entry.annotations.get(annotation) == wanted["metadata"]["annotations"][annotation]
+        return self._note_applied(wanted, Action.REVERTED if is_same else Action.CONFIGURED)
+
+    def _note_applied(self, wanted: Object, action: Action) -> Action:
         self._note_owners(wanted)
-        return Action.CONFIGURED
+        self._on_apply(wanted, action)
+        return action
+
+    def _was_lost(self, wanted: Object) -> bool:
+        """Return whether another client has deleted this child of the same owner.
+
+        Pods end by themselves, and a deletion by this process is no loss, even if a finalizer has delayed it.
+        """
+        metadata, owner = wanted["metadata"], controller_of(wanted)
+        lost = self.cache.lost_child((wanted["kind"], metadata["namespace"], metadata["name"]))
+        if lost is None or owner is None or wanted["kind"] == "Pod":
+            return False
+        uid, controller = lost
+        return controller == owner["uid"] and uid not in self._deleted
 
     async def _raise_deletion_error(
         self, entry: CachedObject, wanted: Object, unfinished: UnfinishedDeletionError
@@ -258,6 +287,9 @@ class Cluster:
         resource, version = self._scheme.resources[entry.kind], entry.resource_version
         with self._write_guard.guard_write("delete", entry.id, {}):
             await self._api.delete(resource, entry.namespace, entry.name, uid=entry.uid, version=version)
+        self._deleted[entry.uid] = None
+        while len(self._deleted) > _REMEMBERED_DELETIONS:
+            self._deleted.popitem(last=False)
         self._on_write("delete", entry.kind)
         self._forget(entry)
 

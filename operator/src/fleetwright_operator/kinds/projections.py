@@ -29,6 +29,9 @@ def _deployment(body: Object) -> dict[str, Any]:
         "revision": template["metadata"].get("annotations", {}).get(names.REVISION_ANNOTATION, ""),
         "mounts": frozenset(volume["configMap"]["name"] for volume in volumes if "configMap" in volume),
         "volumes": frozenset(volume["name"] for volume in volumes),
+        "claims": frozenset(
+            volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume
+        ),
     }
 
 

@@ -47,6 +47,7 @@ from fleetwright_operator.manager.health import ProcessHealth
 from fleetwright_operator.manager.installation_conflicts import InstallationConflicts
 from fleetwright_operator.manager.metrics import OperatorMetrics
 from fleetwright_operator.manager.ops_server import ops_app, serve
+from fleetwright_operator.manager.repair_events import RepairEvents
 from fleetwright_operator.manager.transition_events import TransitionEvents
 from fleetwright_operator.manager.warning_delay import SECONDS as WARNING_SECONDS
 from fleetwright_operator.manager.warning_delay import WarningDelay
@@ -130,10 +131,12 @@ def build_manager(
     enqueuer = Enqueuer(watch_index, cache, queue, write_guard)
     event_recorder = EventRecorder(api, on_write=metrics.count_write)
     warnings = WarningDelay(event_recorder.record, seconds=warning_seconds)
+    repairs = RepairEvents(cache, tell=event_recorder.record, now=clocks.now, monotonic=clocks.monotonic)
     cluster = Cluster(
         api,
         cache,
         on_change=enqueuer.enqueue_own,
+        on_apply=repairs.report_write,
         on_write=metrics.count_write,
         on_status=TransitionEvents(cache, warnings, now=clocks.now).record,
         may_write=may_write,
