@@ -1,6 +1,7 @@
-"""The program of the guide "The first agent on a cluster", against an agent whose card needs a token."""
+"""The command and the program of the guide "The first agent on a cluster", against an agent."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from tests.cli.kubectl import with_kubectl
+from tests.support.cli.dev_run import run_fleetwright
 from tests.support.cli.fleet import Fleet
 from tests.support.http_server import serve_in_thread
 from tests.support.machine import ceiling
@@ -20,6 +23,15 @@ GUIDE = Path(__file__).parents[2] / "docs/guides/first-agent-on-a-cluster.md"
 
 def program() -> str:
     return GUIDE.read_text().partition("```python\n# call.py\n")[2].partition("```")[0]
+
+
+def test_command_of_the_guide_calls_an_agent_in_one_line(fleet: Fleet, kubectl: Path) -> None:
+    section = GUIDE.read_text().partition("## Call it")[2]
+    program, command, *further = section.partition("```\n")[2].partition("```")[0].splitlines()[0].partition(" run ")
+    assert (program, command, len(further)) == ("kubectl fleetwright", " run ", 1)
+    ended = run_fleetwright("run", *shlex.split(further[0]), environment=with_kubectl(fleet, kubectl))
+    assert (ended.returncode, bool(ended.stdout.strip())) == (0, True), ended.stderr
+    assert "--namespace shop get secret support-client-default" in (kubectl / "calls").read_text()
 
 
 @pytest.mark.process
