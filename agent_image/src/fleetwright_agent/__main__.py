@@ -47,13 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options.run(options)
     except UnusableContent as error:
-        last_words(str(error), termination_log=_TERMINATION_LOG)
+        write_termination_message(str(error), termination_log=_TERMINATION_LOG)
         return UNUSABLE_CONTENT
     except ConfigurationError as error:
-        last_words(str(error), termination_log=_TERMINATION_LOG)
+        write_termination_message(str(error), termination_log=_TERMINATION_LOG)
         return BAD_CONFIGURATION
     except SourceUnavailable as error:
-        last_words(str(error), termination_log=_TERMINATION_LOG)
+        write_termination_message(str(error), termination_log=_TERMINATION_LOG)
         return TEMPORARY_FAILURE
     return 0
 
@@ -105,7 +105,7 @@ def _serve(options: argparse.Namespace) -> None:
         runner.run(run())
 
 
-def last_words(message: str, *, termination_log: Path) -> None:
+def write_termination_message(message: str, *, termination_log: Path) -> None:
     """Write one redacted line to standard error and, if the file exists, to the pod's termination log."""
     line = Redactor().text(" ".join(message.split()))
     sys.stderr.write(f"fleetwright-agent: {line}\n")

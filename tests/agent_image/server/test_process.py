@@ -25,7 +25,7 @@ from tests.support.machine import ceiling
 from tests.support.plain_http import NO_TLS
 from tests.support.waiting import await_until, within
 
-from fleetwright_agent.__main__ import last_words
+from fleetwright_agent.__main__ import write_termination_message
 
 pytestmark = pytest.mark.starts_first
 
@@ -249,14 +249,14 @@ async def test_serve_listens_on_both_ip_families_on_both_ports(mounted: Any, add
 
 
 def test_last_words_are_written_to_the_termination_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    last_words("it broke\nbadly", termination_log=tmp_path / "absent")
+    write_termination_message("it broke\nbadly", termination_log=tmp_path / "absent")
     assert list(tmp_path.iterdir()) == []
     log = tmp_path / "termination-log"
     log.touch()
-    last_words("it broke\nbadly", termination_log=log)
+    write_termination_message("it broke\nbadly", termination_log=log)
     assert log.read_text() == "it broke badly\n"
     assert capsys.readouterr().err == "fleetwright-agent: it broke badly\n" * 2
-    last_words("proxy http://bob:s3cret@host is none", termination_log=log)
+    write_termination_message("proxy http://bob:s3cret@host is none", termination_log=log)
     assert "s3cret" not in log.read_text() + capsys.readouterr().err
 
 

@@ -12,7 +12,7 @@ from fleetwright_operator.build.agent import AgentParts, agent_children
 from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.mcp_server import server_children, server_probe
 from fleetwright_operator.build.network.addresses import Destination
-from fleetwright_operator.build.pod.helper_pod import HelperPods
+from fleetwright_operator.build.pod.helper_pod import HelperPodSettings
 from fleetwright_operator.build.pod.namespace_limits import NO_LIMITS, NamespaceLimits, fit_pod
 from fleetwright_operator.build.pod.skill_source import RemoteSkill, skill_probe
 from fleetwright_operator.build.preflight import preflight
@@ -332,4 +332,4 @@ def test_temporary_files_fit_the_limit_of_the_installation(settings, objects):
     spec = probe_pods(objects, replace(settings, helper_pods=small))["skill"]["spec"]
     assert spec["containers"][0]["resources"]["requests"]["ephemeral-storage"] == "10Mi"
     assert {"name": "tmp", "emptyDir": {"sizeLimit": "10Mi"}} in spec["volumes"]
-    assert HelperPods(settings=settings).resources({}) == {}
+    assert HelperPodSettings(settings=settings).merge_resources({}) == {}

@@ -178,7 +178,7 @@ class AgentProxy:
         except ValueError as error:
             raise Refused(400, str(error)) from None
         caller = f"{chain.subject} {admitted.principal.subject}"
-        if await self._deliveries.answer_itself(agent, path.rest, scope, body, send, caller=caller):
+        if await self._deliveries.answer_for_agent(agent, path.rest, scope, body, send, caller=caller):
             return
         self._budgets.require(agent, scope["method"], path.rest, body)
         credentials = RequestCredentials(self._tokens, admitted, chain, agent)

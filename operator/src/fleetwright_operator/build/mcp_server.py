@@ -18,7 +18,7 @@ from fleetwright_operator.build.network.egress import EgressRule, Services, dns_
 from fleetwright_operator.build.network_policy import server_policy
 from fleetwright_operator.build.pod.ephemeral_storage import limited, tmp_volume
 from fleetwright_operator.build.pod.file_mounts import CONFIG_MAP, SECRET, file_mounts, file_volumes
-from fleetwright_operator.build.pod.helper_pod import HelperPods
+from fleetwright_operator.build.pod.helper_pod import HelperPodSettings
 from fleetwright_operator.build.pod.namespace_limits import NO_LIMITS, NamespaceLimits
 from fleetwright_operator.build.pod.pod_security import container_security, pull_secrets, sealed_pod
 from fleetwright_operator.build.pod.pod_template import apply_patch
@@ -87,7 +87,7 @@ def server_probe(
         about=about,
     )
     template = server.spec.workload.pod_template if server.spec.workload else None
-    return helper_probe(probe, HelperPods(settings=settings, template=template or {}, limits=limits))
+    return helper_probe(probe, HelperPodSettings(settings=settings, template=template or {}, limits=limits))
 
 
 def _way(server: McpServerView, services: Services, settings: Settings) -> EgressRule:

@@ -16,7 +16,7 @@ from fleetwright_operator.build.deployment import CONTAINER
 from fleetwright_operator.build.manifest import Owner
 from fleetwright_operator.build.network.egress import EgressRule
 from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, empty_dir, limit_of
-from fleetwright_operator.build.pod.helper_pod import HelperPods
+from fleetwright_operator.build.pod.helper_pod import HelperPodSettings
 from fleetwright_operator.build.pod.namespace_limits import NO_LIMITS, fit_pod
 from fleetwright_operator.build.pod.pod_template import metadata_of_template
 from fleetwright_operator.build.probe import Probe
@@ -38,7 +38,7 @@ def preflight(
     *,
     egress_rules: Sequence[EgressRule] | None,
     referenced: Sequence[str],
-    helpers: HelperPods | None = None,
+    helpers: HelperPodSettings | None = None,
 ) -> Probe:
     """Return the preflight probe. `egress_rules` is None if the agent's policies are not managed.
 

@@ -14,7 +14,7 @@ from fleetwright_api.encoding.canonical_json import short_hash
 from fleetwright_operator.build.manifest import Manifest, Owner
 from fleetwright_operator.build.network.egress import EgressRule, policy_rules
 from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, tmp_volume
-from fleetwright_operator.build.pod.helper_pod import HelperPods
+from fleetwright_operator.build.pod.helper_pod import HelperPodSettings
 from fleetwright_operator.build.pod.pod_security import container_security, pull_secrets, sealed_pod
 from fleetwright_operator.settings import Settings
 
@@ -38,7 +38,7 @@ class Probe:
     """The deadline in seconds, after which the probe counts as failed."""
     about: Sequence[str] = ()
     """Other facts that the result depends on, such as the uid of the examined pod."""
-    placed: Mapping[str, Any] | None = None
+    placed_pod: Mapping[str, Any] | None = None
     """The pod's spec with its placement and fitted resources, which do not change the answer; None if it is `pod`."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels that a user or the installation adds to the operator's own."""
@@ -52,17 +52,17 @@ class Probe:
         return short_hash([self.owner.kind, self.owner.uid, pod, rules, self.seconds, list(self.about)])
 
     @property
-    def run(self) -> str:
+    def pod_hash(self) -> str:
         """The hash of the pod. Most fields of a pod are immutable, so another placement needs another pod."""
         return short_hash([self.question, dict(self.spec), dict(self.labels), dict(self.annotations)])
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        return self.pod if self.placed is None else self.placed
+        return self.pod if self.placed_pod is None else self.placed_pod
 
     @property
     def name(self) -> str:
-        return names.probe(self.owner.name, self.run)
+        return names.probe(self.owner.name, self.pod_hash)
 
 
 def runtime_pod(
@@ -95,12 +95,12 @@ def runtime_pod(
     }
 
 
-def helper_probe(probe: Probe, helpers: HelperPods) -> Probe:
+def helper_probe(probe: Probe, helpers: HelperPodSettings) -> Probe:
     """Return the probe with a pod that is placed and admitted as a helper of its owner."""
-    metadata = helpers.metadata(probe.labels, probe.annotations)
+    metadata = helpers.merge_metadata(probe.labels, probe.annotations)
     return replace(
         probe,
-        placed=helpers.complete_single(probe.pod),
+        placed_pod=helpers.complete_single_pod(probe.pod),
         labels=metadata["labels"],
         annotations=metadata.get("annotations", {}),
     )
@@ -147,7 +147,7 @@ def _policy(probe: Probe) -> Manifest:
 
 def _head(api_version: str, kind: str, probe: Probe) -> Manifest:
     owner = probe.owner
-    labels = {**names.probe_labels(owner.kind, owner.name), names.PROBE_LABEL: probe.run}
+    labels = {**names.probe_labels(owner.kind, owner.name), names.PROBE_LABEL: probe.pod_hash}
     metadata = {
         "name": probe.name,
         "namespace": owner.namespace,
@@ -158,4 +158,4 @@ def _head(api_version: str, kind: str, probe: Probe) -> Manifest:
 
 
 def _own_labels(probe: Probe) -> dict[str, str]:
-    return {names.probed_label(probe.owner.kind): probe.owner.name, names.PROBE_LABEL: probe.run}
+    return {names.probed_label(probe.owner.kind): probe.owner.name, names.PROBE_LABEL: probe.pod_hash}

@@ -16,8 +16,8 @@ from fleetwright_operator.rollout.probe_result import (
     REFUSED,
     UNAVAILABLE,
     UNUSABLE,
-    last_words,
-    spoken_failure,
+    read_failure,
+    read_termination_message,
 )
 from fleetwright_operator.status.workload_health import CRASH, crash, pod_causes
 
@@ -124,9 +124,9 @@ def _ended_in_time(pod: CachedObject, ended: Mapping[str, Any]) -> bool:
 def _refused(pod: CachedObject, ended: Mapping[str, Any]) -> PreflightFailed | PreflightInterrupted:
     """Return the error message of the agent's container, or of the init container that ended first."""
     if ended:
-        return PreflightFailed(last_words(ended) if ended.get("exitCode") == 2 else crash(ended).message)
+        return PreflightFailed(read_termination_message(ended) if ended.get("exitCode") == 2 else crash(ended).message)
     states = (status.get("state", {}) for status in pod.projection.get("containerStatuses", ()))
-    failures = (spoken_failure(state.get("terminated") or {}) for state in states)
+    failures = (read_failure(state.get("terminated") or {}) for state in states)
     failure = next(filter(None, failures), None)
     if failure and failure.reason in {REFUSED, UNUSABLE}:
         return PreflightFailed(failure.message)

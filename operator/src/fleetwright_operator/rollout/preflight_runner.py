@@ -14,7 +14,7 @@ from fleetwright_operator.apply.child_writer import write_children
 from fleetwright_operator.build.agent import AgentChildren
 from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.network.network_additions import is_managed
-from fleetwright_operator.build.pod.helper_pod import HelperPods
+from fleetwright_operator.build.pod.helper_pod import HelperPodSettings
 from fleetwright_operator.build.preflight import preflight
 from fleetwright_operator.build.probe import Probe, probe_manifests
 from fleetwright_operator.observe.agent import ObservedAgent
@@ -59,7 +59,7 @@ class PreflightRunner:
             children.template,
             egress_rules=egress_rules,
             referenced=observed.referenced_versions,
-            helpers=HelperPods(
+            helpers=HelperPodSettings(
                 settings=self.settings, limits=observe_limits(self.cluster.cache, observed.entry.namespace)
             ),
         )

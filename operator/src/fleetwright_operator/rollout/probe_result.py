@@ -21,7 +21,7 @@ UNAVAILABLE = "Unavailable"
 """The program could not run its check, because a service that it depends on does not answer properly."""
 REPORT_LIMIT = 64 * 1024
 _WORDS_LIMIT = 800
-_SPOKEN = {2: REFUSED, 65: UNUSABLE, 75: UNAVAILABLE}
+_REASONS_BY_EXIT_CODE = {2: REFUSED, 65: UNUSABLE, 75: UNAVAILABLE}
 """The reasons by exit code, for the exits at which the program reports an error itself."""
 
 
@@ -56,7 +56,7 @@ def unreported(pod: CachedObject | None, *, container: str = CONTAINER) -> Probe
     ended = termination_of(pod, container)
     if phase == "Succeeded" or ended.get("exitCode") == 0:
         return None
-    if failure := spoken_failure(ended):
+    if failure := read_failure(ended):
         return failure
     if phase == "Failed":
         return _failed(pod, ended)
@@ -74,10 +74,10 @@ def termination_of(pod: CachedObject, container: str) -> Mapping[str, Any]:
     return {}
 
 
-def spoken_failure(ended: Mapping[str, Any]) -> ProbeFailure | None:
+def read_failure(ended: Mapping[str, Any]) -> ProbeFailure | None:
     """Return the error that a program reported itself before it ended; None if it did not."""
-    reason = _SPOKEN.get(ended.get("exitCode", 0))
-    return ProbeFailure(reason, last_words(ended)) if reason else None
+    reason = _REASONS_BY_EXIT_CODE.get(ended.get("exitCode", 0))
+    return ProbeFailure(reason, read_termination_message(ended)) if reason else None
 
 
 def parse_report(line: str) -> ProbeReport | ProbeFailure:
@@ -107,7 +107,7 @@ def _crashed(ended: Mapping[str, Any]) -> ProbeFailure:
     return ProbeFailure(cause.reason, cause.message)
 
 
-def last_words(ended: Mapping[str, Any]) -> str:
+def read_termination_message(ended: Mapping[str, Any]) -> str:
     """Return the last line of the program's termination message, without the program's name."""
     lines = str(ended.get("message", "")).strip().splitlines()
     return lines[-1].removeprefix("fleetwright-agent: ")[-_WORDS_LIMIT:] if lines else "it gave no reason"

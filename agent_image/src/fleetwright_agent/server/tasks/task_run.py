@@ -116,7 +116,7 @@ class TaskRun:
             if self._outcome is None:
                 self._live.leave(handed_over_status(self._live.task, at_ns=self._clock.now_ns()))
                 return
-            events = self._last_words(self._outcome)
+            events = self._build_last_events(self._outcome)
         else:
             events = await self._ended(working)
         await self._rest(events)
@@ -124,11 +124,11 @@ class TaskRun:
     async def _rest(self, events: Sequence[Event]) -> None:
         if not _rests(events):
             _logger.error("the work ended without a final status", extra={"task": self._live.task_id})
-            events = (*events, *self._last_words(BROKE))
+            events = (*events, *self._build_last_events(BROKE))
         refused = await self._refused(events)
         if refused is BROKE:
             # The events that cannot be serialised may be the last events of the work itself.
-            refused = await self._refused(self._last_words(BROKE))
+            refused = await self._refused(self._build_last_events(BROKE))
         if refused is BROKE:
             refused = await self._refused((self._ending(BROKE),))
         if refused is not None:
@@ -152,7 +152,7 @@ class TaskRun:
 
         The events include the usage of the work, unless the work reports a success whose result is lost.
         """
-        words = self._last_words(outcome) if outcome is UNWRITTEN else ()
+        words = self._build_last_events(outcome) if outcome is UNWRITTEN else ()
         last = words[-1] if words else None
         fails = isinstance(last, TaskStatusUpdateEvent) and last.status.state == outcome.state
         return words if fails else (self._ending(outcome),)
@@ -200,11 +200,11 @@ class TaskRun:
         except TurnFailed as failure:
             _logger.warning("turn failed", extra={"task": self._live.task_id, "reason": failure.reason})
             state = TaskState.TASK_STATE_REJECTED if failure.refused else TaskState.TASK_STATE_FAILED
-            return self._last_words(Termination(state, failure.message, failure.reason, failure.details))
+            return self._build_last_events(Termination(state, failure.message, failure.reason, failure.details))
         except (Exception, asyncio.CancelledError):
             # A cancellation that this run did not request comes from the work itself, and counts as a failure.
             _logger.exception("turn broke", extra={"task": self._live.task_id})
-            return self._last_words(BROKE)
+            return self._build_last_events(BROKE)
 
     async def _cancelled(self, working: asyncio.Future[Sequence[Event]]) -> bool:
         """Cancel the work, and wait at most for the cleanup time. Return true if the work has returned a result."""
@@ -218,7 +218,7 @@ class TaskRun:
             return False
         return not working.cancelled() and working.exception() is None
 
-    def _last_words(self, outcome: Termination) -> Sequence[Event]:
+    def _build_last_events(self, outcome: Termination) -> Sequence[Event]:
         try:
             return self._work.cut(outcome)
         except Exception:

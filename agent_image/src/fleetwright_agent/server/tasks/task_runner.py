@@ -178,12 +178,12 @@ class TaskRunner:
         try:
             # The second of two concurrent cancellations finds the task at rest.
             with suppress(TaskNotRunning):
-                await live.rest(await self._last_words(live, outcome))
+                await live.rest(await self._build_last_events(live, outcome))
                 _logger.info("task rests", extra=live.log_fields)
         finally:
             self._ending.discard(live)
 
-    async def _last_words(self, live: ActiveTask, outcome: Termination) -> Sequence[Event]:
+    async def _build_last_events(self, live: ActiveTask, outcome: Termination) -> Sequence[Event]:
         """Return the last events of a task without a run, with its cost if the executor knows the cost.
 
         If the executor fails here, the task ends nevertheless.

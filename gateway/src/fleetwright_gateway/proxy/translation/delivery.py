@@ -89,7 +89,7 @@ class DeliverySelector:
 
         return Delivery(translated, None)
 
-    async def answer_itself(
+    async def answer_for_agent(
         self, agent: AgentView, path: str, scope: Scope, body: bytes, send: Send, *, caller: str
     ) -> bool:
         """Answer a call that the gateway answers in place of the agent. The agent is not woken.

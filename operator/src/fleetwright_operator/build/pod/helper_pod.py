@@ -19,7 +19,7 @@ _SINGLE_FIELDS: Final = ("runtimeClassName", "schedulerName")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HelperPods:
+class HelperPodSettings:
     """The common settings of the helper pods of one owner."""
 
     settings: Settings
@@ -27,25 +27,25 @@ class HelperPods:
     """The `podTemplate` of the owner; empty if it has none. The API server validates the values of its fields."""
     limits: NamespaceLimits = field(default_factory=NamespaceLimits)
 
-    def resources(self, own: Mapping[str, Any]) -> dict[str, Any]:
+    def merge_resources(self, own: Mapping[str, Any]) -> dict[str, Any]:
         """Return a container's own resources with those of the installation's `helperPods` over them."""
         return override_resources(own, self.settings.helper_pods.resources)
 
-    def metadata(self, labels: Mapping[str, str], annotations: Mapping[str, str] | None = None) -> dict[str, Any]:
+    def merge_metadata(self, labels: Mapping[str, str], annotations: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Return labels and annotations with those of `helperPods` below them."""
         helper = self.settings.helper_pods
         whole = {**helper.annotations, **(annotations or {})}
         return {"labels": {**helper.labels, **labels}, **({"annotations": whole} if whole else {})}
 
-    def complete(self, pod: Mapping[str, Any], *, fitted: Sequence[str]) -> dict[str, Any]:
+    def complete_pod(self, pod: Mapping[str, Any], *, fitted: Sequence[str]) -> dict[str, Any]:
         """Return a pod's spec with its placement. Args: `fitted` are the containers whose resources are ours."""
         return {**fit_pod(pod, fitted, self.limits), **self._placement(pod)}
 
-    def complete_single(self, pod: Mapping[str, Any]) -> dict[str, Any]:
+    def complete_single_pod(self, pod: Mapping[str, Any]) -> dict[str, Any]:
         """Return the spec of a pod with one container, whose `/tmp` may hold what the container may store."""
         (container,) = pod["containers"]
-        container = {**container, "resources": self.resources(container["resources"])}
-        whole = self.complete({**pod, "containers": [container]}, fitted=[container["name"]])
+        container = {**container, "resources": self.merge_resources(container["resources"])}
+        whole = self.complete_pod({**pod, "containers": [container]}, fitted=[container["name"]])
         limit = whole["containers"][0]["resources"]["limits"][RESOURCE]
         volumes = [empty_dir("tmp", limit) if each["name"] == "tmp" else each for each in pod.get("volumes", ())]
         return {**whole, **({"volumes": volumes} if volumes else {})}

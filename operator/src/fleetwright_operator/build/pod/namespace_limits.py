@@ -30,14 +30,14 @@ class NamespaceLimits:
     quota: frozenset[str] = frozenset()
     """The keys of `spec.hard` of all ResourceQuotas, such as `limits.cpu`. A pod must set each of them."""
 
-    def values_of(self, kind: str, rule: str, name: str) -> list[float]:
+    def list_values(self, kind: str, rule: str, name: str) -> list[float]:
         """Return the values of a rule (`min`, `max`, `maxLimitRequestRatio`, `default`) for Containers or Pods."""
         held = (each.get(rule, {}) for each in self.ranges if each.get("type") == kind)
         return [parse_quantity(values[name]) for values in held if name in values]
 
     def requires_limit(self, name: str) -> bool:
         rules = [(kind, rule) for kind in ("Container", "Pod") for rule in ("max", "maxLimitRequestRatio")]
-        return f"limits.{name}" in self.quota or any(self.values_of(kind, rule, name) for kind, rule in rules)
+        return f"limits.{name}" in self.quota or any(self.list_values(kind, rule, name) for kind, rule in rules)
 
 
 NO_LIMITS: Final = NamespaceLimits()
@@ -65,44 +65,44 @@ def fit_pod(pod: Mapping[str, Any], fitted: Sequence[str], limits: NamespaceLimi
 
 
 def _fit_container(resources: Resources, limits: NamespaceLimits) -> dict[str, Any]:
-    requests, ends = dict(resources.get("requests", {})), dict(resources.get("limits", {}))
+    requests, caps = dict(resources.get("requests", {})), dict(resources.get("limits", {}))
     for name in NAMES:
-        defaults = limits.values_of("Container", "default", name)
-        limit = _parsed(ends, name, defaults[0] if defaults else None)
+        defaults = limits.list_values("Container", "default", name)
+        limit = _parsed(caps, name, defaults[0] if defaults else None)
         if limit is None and limits.requires_limit(name):
             limit = parse_quantity(_CPU_LIMIT) if name == "cpu" else _parsed(requests, name, None)
         _store(
-            (requests, ends),
+            (requests, caps),
             name,
             _Bounds(
                 request=_parsed(requests, name, None),
                 limit=limit,
-                least=max(limits.values_of("Container", "min", name), default=0.0),
-                most=min(limits.values_of("Container", "max", name), default=math.inf),
-                ratio=min(limits.values_of("Container", "maxLimitRequestRatio", name), default=math.inf),
+                least=max(limits.list_values("Container", "min", name), default=0.0),
+                most=min(limits.list_values("Container", "max", name), default=math.inf),
+                ratio=min(limits.list_values("Container", "maxLimitRequestRatio", name), default=math.inf),
             ),
             is_defaulted=bool(defaults),
         )
-    return _resources(resources, requests, ends)
+    return _resources(resources, requests, caps)
 
 
 def _fit_sum(resources: Resources, others: Sequence[Resources], limits: NamespaceLimits) -> dict[str, Any]:
     """Return the resources with which this container and the `others` together meet the rules for whole pods."""
-    requests, ends = dict(resources.get("requests", {})), dict(resources.get("limits", {}))
+    requests, caps = dict(resources.get("requests", {})), dict(resources.get("limits", {}))
     for name in NAMES:
         requested = sum(_parsed(each.get("requests", {}), name, None) or 0.0 for each in others)
         limited = sum(_parsed(each.get("limits", {}), name, None) or 0.0 for each in others)
-        ratio = min(limits.values_of("Pod", "maxLimitRequestRatio", name), default=math.inf)
-        least = max(limits.values_of("Pod", "min", name), default=0.0) - requested
-        most = min(limits.values_of("Pod", "max", name), default=math.inf) - limited
+        ratio = min(limits.list_values("Pod", "maxLimitRequestRatio", name), default=math.inf)
+        least = max(limits.list_values("Pod", "min", name), default=0.0) - requested
+        most = min(limits.list_values("Pod", "max", name), default=math.inf) - limited
         if most <= 0:
             continue  # The others alone exceed the rule.
-        limit = _parsed(ends, name, None)
+        limit = _parsed(caps, name, None)
         if limit is not None and ratio < math.inf:
             least = max(least, (min(limit, most) + limited) / ratio - requested)
         bounds = _Bounds(request=_parsed(requests, name, None), limit=limit, least=least, most=most, ratio=math.inf)
-        _store((requests, ends), name, bounds, is_defaulted=False)
-    return _resources(resources, requests, ends)
+        _store((requests, caps), name, bounds, is_defaulted=False)
+    return _resources(resources, requests, caps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class _Bounds:
     most: float
     ratio: float
 
-    def fitted(self) -> tuple[float | None, float | None]:
+    def fit(self) -> tuple[float | None, float | None]:
         """Return the request and the limit. The limit is lowered and the request is raised, as far as needed."""
         limit = None if self.limit is None else max(min(self.limit, self.most), self.least)
         request = self.request
@@ -130,14 +130,14 @@ def _store(parts: tuple[dict[str, Any], dict[str, Any]], name: str, bounds: _Bou
 
     Args: `is_defaulted` is true if the API server sets the limit of a container that has none.
     """
-    requests, ends = parts
-    request, limit = bounds.fitted()
-    if limit is not None and (limit != bounds.limit or (name not in ends and not is_defaulted)):
-        ends[name] = _format(name, limit)
+    requests, caps = parts
+    request, limit = bounds.fit()
+    if limit is not None and (limit != bounds.limit or (name not in caps and not is_defaulted)):
+        caps[name] = _format(name, limit)
     if request is not None and request != bounds.request:
         text = _format(name, request)
         # A request that was rounded up must not exceed the limit.
-        requests[name] = ends[name] if name in ends and parse_quantity(text) > parse_quantity(ends[name]) else text
+        requests[name] = caps[name] if name in caps and parse_quantity(text) > parse_quantity(caps[name]) else text
 
 
 def _parsed(values: Mapping[str, Any], name: str, default: float | None) -> float | None:
@@ -152,7 +152,7 @@ def _format(name: str, value: float) -> str:
     return str(size) if size % _MI else f"{size // _MI}Mi"
 
 
-def _resources(resources: Resources, requests: Resources, ends: Resources) -> dict[str, Any]:
-    parts = {"requests": requests, "limits": ends}
+def _resources(resources: Resources, requests: Resources, caps: Resources) -> dict[str, Any]:
+    parts = {"requests": requests, "limits": caps}
     rest = {key: value for key, value in resources.items() if key not in parts}
     return {**rest, **{part: dict(values) for part, values in parts.items() if values}}

@@ -15,7 +15,7 @@ from fleetwright_operator.build.network.addresses import HostAddress, destinatio
 from fleetwright_operator.build.network.egress import EgressRule, Services, dns_rule
 from fleetwright_operator.build.pod.ephemeral_storage import empty_dir
 from fleetwright_operator.build.pod.file_mounts import ROOT, secret_volume
-from fleetwright_operator.build.pod.helper_pod import HelperPods
+from fleetwright_operator.build.pod.helper_pod import HelperPodSettings
 from fleetwright_operator.build.pod.namespace_limits import NO_LIMITS, NamespaceLimits
 from fleetwright_operator.build.pod.pod_security import container_security
 from fleetwright_operator.build.probe import Probe, helper_probe, runtime_pod
@@ -86,7 +86,7 @@ def skill_probe(
         ValueError: The address of git does not resolve, or the source is neither git nor an image.
     """
     probe = _unplaced_probe(skill, about=about, services=services, settings=settings)
-    return helper_probe(probe, HelperPods(settings=settings, limits=limits))
+    return helper_probe(probe, HelperPodSettings(settings=settings, limits=limits))
 
 
 def _unplaced_probe(skill: SkillView, *, about: Sequence[str], services: Services, settings: Settings) -> Probe:

@@ -12,7 +12,7 @@ from fleetwright_operator.build.network.addresses import pods
 from fleetwright_operator.build.network.egress import EgressRule, Services
 from fleetwright_operator.build.network.network_additions import added_rules
 from fleetwright_operator.build.network_policy import workspace_policy
-from fleetwright_operator.build.pod.helper_pod import HelperPods
+from fleetwright_operator.build.pod.helper_pod import HelperPodSettings
 from fleetwright_operator.build.pod.namespace_limits import NO_LIMITS, NamespaceLimits
 from fleetwright_operator.build.secrets import workspace_secret
 from fleetwright_operator.build.volume_claim import claim_manifest, compare_claim
@@ -87,9 +87,9 @@ def workspace_children(
     )
 
 
-def helpers_of(agent: AgentView, limits: NamespaceLimits, settings: Settings) -> HelperPods:
+def helpers_of(agent: AgentView, limits: NamespaceLimits, settings: Settings) -> HelperPodSettings:
     """Return the placement of the agent's helper pods."""
-    return HelperPods(settings=settings, template=agent.spec.pod_template or {}, limits=limits)
+    return HelperPodSettings(settings=settings, template=agent.spec.pod_template or {}, limits=limits)
 
 
 def _direct_rules(workspace: WorkspaceSpec, settings: Settings) -> list[EgressRule]:

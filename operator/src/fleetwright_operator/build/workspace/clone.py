@@ -16,7 +16,7 @@ from fleetwright_operator.build.network.addresses import Destination
 from fleetwright_operator.build.network.egress import EgressRule, dns_rule, policy_rules
 from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, tmp_volume
 from fleetwright_operator.build.pod.file_mounts import secret_volume
-from fleetwright_operator.build.pod.helper_pod import HelperPods
+from fleetwright_operator.build.pod.helper_pod import HelperPodSettings
 from fleetwright_operator.build.pod.pod_security import container_security, pull_secrets, sealed_pod
 from fleetwright_operator.build.workspace.deployment import FOLDER
 from fleetwright_operator.build.workspace.volume import FILES, files_volume
@@ -51,7 +51,7 @@ def clone_prefix(agent: str, input_hash: str) -> str:
 
 
 def clone_manifests(
-    agent: AgentView, git: WorkspaceGitSpec, *, input_hash: str, found: Destination, helpers: HelperPods
+    agent: AgentView, git: WorkspaceGitSpec, *, input_hash: str, found: Destination, helpers: HelperPodSettings
 ) -> list[Manifest]:
     """Return the policy before the pod, so that the pod never runs without it.
 
@@ -59,8 +59,8 @@ def clone_manifests(
     """
     owner, settings = owner_of(agent), helpers.settings
     template = {
-        "metadata": helpers.metadata(_labels(owner)),
-        "spec": helpers.complete_single(_pod(owner, agent, git, settings)),
+        "metadata": helpers.merge_metadata(_labels(owner)),
+        "spec": helpers.complete_single_pod(_pod(owner, agent, git, settings)),
     }
     name = f"{clone_prefix(agent.name, input_hash)}{short_hash(template)}"
     rule = EgressRule(to=found.text, why="to clone", peers=found.peers, ports=(("TCP", found.port),))

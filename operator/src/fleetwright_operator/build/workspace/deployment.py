@@ -14,7 +14,7 @@ from fleetwright_api.spec.workspace import WorkspaceSpec
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest
 from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, empty_dir, limited, sizes
 from fleetwright_operator.build.pod.file_mounts import secret_volume
-from fleetwright_operator.build.pod.helper_pod import HelperPods
+from fleetwright_operator.build.pod.helper_pod import HelperPodSettings
 from fleetwright_operator.build.pod.pod_security import http_probe, pull_secrets, sealed_pod
 from fleetwright_operator.build.workspace.container import program_container
 from fleetwright_operator.build.workspace.volume import FILES, files_volume
@@ -50,7 +50,7 @@ def workspace_deployment(
     *,
     runs: bool,
     environment: Sequence[Mapping[str, str]] = (),
-    helpers: HelperPods,
+    helpers: HelperPodSettings,
 ) -> Manifest:
     """Return the Deployment.
 
@@ -73,7 +73,7 @@ def workspace_deployment(
 
 
 def _template(
-    owner: Owner, workspace: WorkspaceSpec, environment: Sequence[Mapping[str, str]], helpers: HelperPods
+    owner: Owner, workspace: WorkspaceSpec, environment: Sequence[Mapping[str, str]], helpers: HelperPodSettings
 ) -> dict[str, Any]:
     settings = helpers.settings
     labels = {
@@ -100,10 +100,10 @@ def _template(
         "volumes": [*volumes, empty_dir("runner-tmp", "32Mi"), empty_dir("tmp", tmp)],
     }
     # A user's resources of the shell stay as they are.
-    whole = helpers.complete(pod, fitted=["runner"] if encode(workspace.resources) else ["runner", "shell"])
+    whole = helpers.complete_pod(pod, fitted=["runner"] if encode(workspace.resources) else ["runner", "shell"])
     shell = whole["containers"][-1]
     return {
-        "metadata": helpers.metadata(labels),
+        "metadata": helpers.merge_metadata(labels),
         "spec": {**whole, "initContainers": [_installer(settings, shell["resources"])]},
     }
 
@@ -121,9 +121,9 @@ def _installer(settings: Settings, resources: Mapping[str, Any]) -> dict[str, An
     }
 
 
-def _runner(helpers: HelperPods) -> dict[str, Any]:
+def _runner(helpers: HelperPodSettings) -> dict[str, Any]:
     return {
-        **program_container("runner", helpers.settings.agent_image, helpers.resources(_RUNNER_RESOURCES)),
+        **program_container("runner", helpers.settings.agent_image, helpers.merge_resources(_RUNNER_RESOURCES)),
         "command": ["python", "-m", "fleetwright_workspace.runner"],
         "args": [
             f"--root={FOLDER}",

@@ -15,7 +15,7 @@ from fleetwright_operator.build.network.addresses import pods
 from fleetwright_operator.build.network.egress import EgressRule, Services, dns_rule
 from fleetwright_operator.build.network_policy import egress_proxy_policy
 from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE
-from fleetwright_operator.build.pod.helper_pod import HelperPods
+from fleetwright_operator.build.pod.helper_pod import HelperPodSettings
 from fleetwright_operator.build.pod.pod_security import http_probe, pull_secrets, sealed_pod
 from fleetwright_operator.build.workspace.container import program_container
 from fleetwright_operator.build.workspace.egress_hosts import proxy_document, proxy_egress_rules
@@ -30,7 +30,7 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
 def proxy_children(
-    agent: AgentView, services: Services, *, workspace: dict[str, str], runs: bool, helpers: HelperPods
+    agent: AgentView, services: Services, *, workspace: dict[str, str], runs: bool, helpers: HelperPodSettings
 ) -> list[Manifest]:
     """Return the policy, the Service and the Deployment of the proxy.
 
@@ -84,7 +84,7 @@ def _service(owner: Owner) -> Manifest:
     }
 
 
-def _deployment(owner: Owner, document: str, *, runs: bool, helpers: HelperPods) -> Manifest:
+def _deployment(owner: Owner, document: str, *, runs: bool, helpers: HelperPodSettings) -> Manifest:
     settings = helpers.settings
     labels = {names.MANAGED_BY: names.FIELD_MANAGER, names.NAME: owner.name, **_selector(owner.name)}
     container: dict[str, Any] = {
@@ -108,6 +108,6 @@ def _deployment(owner: Owner, document: str, *, runs: bool, helpers: HelperPods)
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
             "revisionHistoryLimit": 3,
             "selector": {"matchLabels": _selector(owner.name)},
-            "template": {"metadata": helpers.metadata(labels), "spec": helpers.complete_single(pod)},
+            "template": {"metadata": helpers.merge_metadata(labels), "spec": helpers.complete_single_pod(pod)},
         },
     }
