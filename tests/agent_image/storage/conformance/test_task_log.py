@@ -222,10 +222,10 @@ async def test_page_lists_one_owner_newest_first(log: TaskLog) -> None:
 async def test_page_without_an_owner_lists_all_owners(log: TaskLog) -> None:
     for name, at_ns, owner in [("a", 1, "me"), ("b", 2, "you"), ("c", 3, "me")]:
         await accepted(log, name, at_ns=at_ns, owner=owner)
-    first = await log.page(TaskQuery(owner="", size=2))
+    first = await log.page(TaskQuery(owner=None, size=2))
     assert [(s.owner, s.task.id) for s in first.tasks] == [("me", "c"), ("you", "b")]
     assert first.total == 3
-    second = await log.page(TaskQuery(owner="", size=2, after=first.following))
+    second = await log.page(TaskQuery(owner=None, size=2, after=first.following))
     assert ([s.task.id for s in second.tasks], second.following) == (["a"], None)
 
 

@@ -1,7 +1,8 @@
 """The administrators' list of the newest tasks of all callers: who asked for what, and why a task did not succeed."""
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -53,24 +54,28 @@ class TaskAdministration:
         ):
             return refuse(400, f"limit must be a number from 1 to {_MOST_TASKS}.")
         try:
-            found = await self._newest_tasks(owner or "", int(limit))
+            found = await self._newest_tasks(owner, int(limit))
             await self._audit_trail.note("tasks_listed", {"listed_owner": owner or "", "by": who(request)})
         except (TaskLogUnavailable, OSError):
             _logger.exception("the tasks cannot be read")
             return refuse(503, _LATER, headers={"Retry-After": "10"})
         return JSONResponse({"tasks": found}, headers={"Cache-Control": "no-store"})
 
-    async def _newest_tasks(self, owner: str, most: int) -> list[dict[str, Any]]:
+    async def _newest_tasks(self, owner: str | None, most: int) -> list[dict[str, Any]]:
         """Raises: TaskLogUnavailable."""
         found: list[dict[str, Any]] = []
         query: TaskQuery | None = TaskQuery(owner=owner, size=most)
         while query is not None:
             page = await self._log.page(query)
             # A page holds whole tasks, up to some MiB, so each is reduced to its document before the next is read.
-            found += [task_document(stored, redact=self._audit_trail.redact) for stored in page.tasks]
+            # In a thread, because redaction takes milliseconds for each large text.
+            found += await asyncio.to_thread(self._describe_tasks, page.tasks)
             has_more = page.following is not None and len(found) < most
             query = TaskQuery(owner=owner, size=most - len(found), after=page.following) if has_more else None
         return found
+
+    def _describe_tasks(self, tasks: Sequence[StoredTask]) -> list[dict[str, Any]]:
+        return [task_document(stored, redact=self._audit_trail.redact) for stored in tasks]
 
 
 def task_document(stored: StoredTask, *, redact: Callable[[Any], Any]) -> dict[str, Any]:
@@ -96,5 +101,10 @@ def task_document(stored: StoredTask, *, redact: Callable[[Any], Any]) -> dict[s
 
 def _preview(text: str, redact: Callable[[Any], Any]) -> str:
     """Return the beginning of a text, without secrets."""
-    shown = str(redact(text[: MOST_CHARACTERS + _MARGIN])).encode(errors="replace").decode()
+    kept = text[: MOST_CHARACTERS + _MARGIN]
+    words = kept.split()
+    if len(kept) < len(text) and len(words) > 1:
+        # The redaction of longer secrets before it may move the last word, which is truncated, into the shown part.
+        kept = kept.removesuffix(words[-1])
+    shown = str(redact(kept)).encode(errors="replace").decode()
     return shown if len(shown) <= MOST_CHARACTERS else f"{shown[: MOST_CHARACTERS - 1]}…"

@@ -85,7 +85,7 @@ class MemoryTaskQueries:
     @staticmethod
     def _matches(row: MemoryTask, query: TaskQuery) -> bool:
         return (
-            query.owner in ("", row.owner)
+            query.owner in (None, row.owner)
             and query.context_id in ("", row.task.context_id)
             and query.state in (TaskState.TASK_STATE_UNSPECIFIED, row.task.status.state)
             and row.updated_ns >= query.since_ns

@@ -116,8 +116,8 @@ class PagePosition:
 
 @dataclass(frozen=True, slots=True)
 class TaskQuery:
-    owner: str
-    """Empty for the tasks of all owners."""
+    owner: str | None
+    """None for the tasks of all owners."""
     size: int
     context_id: str = ""
     state: TaskState = TaskState.TASK_STATE_UNSPECIFIED

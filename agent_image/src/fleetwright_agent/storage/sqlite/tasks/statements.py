@@ -97,8 +97,9 @@ WAKE_TASK = (
 
 
 def filters(query: TaskQuery) -> tuple[str, dict[str, object]]:
-    # Without an owner the index does not apply. Only administrators ask for that, and ended tasks are kept for a day.
-    conditions = ["owner = :owner" if query.owner else "true"]
+    # Without an owner, the index does not apply, so SQLite reads all tasks: those of 24 hours by default, and of up to
+    # a year with memory.taskRetention. Only administrators ask for that.
+    conditions = ["owner = :owner" if query.owner is not None else "true"]
     if query.context_id:
         conditions.append("context_id = :context_id")
     if query.state:
