@@ -25,22 +25,22 @@ async def agent(world, api, objects):
 REPAIRS = [
     pytest.param(
         lambda api: api.edit("Deployment", "poet", {"spec": {"replicas": 3}}),
-        ("poet", "Reverted", "another client changed Deployment 'poet'. The change was undone: change the spec of"),
+        ("poet", "Reverted", "another client changed Deployment 'poet', and the operator reverted the change."),
         id="a changed Deployment",
     ),
     pytest.param(
         lambda api: api.remove("Service", "poet"),
-        ("poet", "Recreated", "another client deleted Service 'poet'. It was written again"),
+        ("poet", "Recreated", "another client deleted Service 'poet', and the operator created it again"),
         id="a deleted Service",
     ),
     pytest.param(
         lambda api: api.remove("PersistentVolumeClaim", "poet-memory"),
-        ("poet", "VolumeLost", "the volume claim 'poet-memory' did not exist any more. The new one is empty"),
+        ("poet", "VolumeLost", "PersistentVolumeClaim 'poet-memory' was gone, and the operator created an empty one"),
         id="the memory",
     ),
     pytest.param(
         lambda api: api.remove("PersistentVolumeClaim", "poet-workspace"),
-        ("poet", "VolumeLost", "the volume claim 'poet-workspace' did not exist any more"),
+        ("poet", "VolumeLost", "PersistentVolumeClaim 'poet-workspace' was gone"),
         id="the files of the workspace",
     ),
 ]

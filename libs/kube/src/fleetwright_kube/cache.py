@@ -105,7 +105,7 @@ class Cache:
             self._remember_lost(before.id, uid, before.controller.uid)
         return Change(before, None)
 
-    def lost_child(self, key: Id) -> tuple[str, str] | None:
+    def find_lost_child(self, key: Id) -> tuple[str, str] | None:
         """Return the uid and the controller's uid of a child that another client has deleted; None if there is none.
 
         A deletion by this process is not remembered, because `drop` without a version comes first.

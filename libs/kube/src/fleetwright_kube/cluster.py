@@ -3,7 +3,7 @@
 import logging
 import re
 import time
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -12,10 +12,12 @@ from typing import Any
 
 from fleetwright_kube.cache import Cache, Change, Id
 from fleetwright_kube.cached_object import CachedObject, cached_object
+from fleetwright_kube.deletion_history import DeletionHistory
 from fleetwright_kube.drift import is_shared, with_hash
 from fleetwright_kube.errors import (
     BlockedChildError,
     ConflictError,
+    ForbiddenError,
     InvalidRequestError,
     NotFoundError,
     OwnershipConflictError,
@@ -30,12 +32,11 @@ from fleetwright_kube.write_guard import STATUS, Write, WriteGuard
 logger = logging.getLogger(__name__)
 _DELETION_SECONDS = 3.0
 """A deletion usually ends within this time."""
-_REMEMBERED_DELETIONS = 1024
 _UNDECLARED = re.compile(r"\.status\.(\w+)[^:\s]*: field not declared in schema")
 
 
 class Action(StrEnum):
-    """What was done so that a child matches its manifest."""
+    """The outcome of applying a child."""
 
     CREATED = "created"
     RECREATED = "recreated"
@@ -64,7 +65,7 @@ class Cluster:
 
         `on_write` is called after each write, with the verb and the kind.
         `on_status` is called after a status was written, with the object before the write and the new status.
-        `on_apply` is called after each write of a child, with its manifest.
+        `on_apply` is called after each write of a child, with its manifest and the outcome.
         `may_write` is called before every write, because a process that was paused may have lost the Lease.
         `write_guard` delays writes that repeat.
         """
@@ -78,10 +79,7 @@ class Cluster:
         self._may_write = may_write
         self._write_guard = write_guard or WriteGuard()
         self._clock = clock
-        self._deletions: OrderedDict[str, float] = OrderedDict()
-        """By uid: when a child was first found in a deletion that has not ended."""
-        self._deleted: OrderedDict[str, None] = OrderedDict()
-        """The uids of the last children that this process has deleted."""
+        self._deletions = DeletionHistory()
         self.failing: set[str] = set()
         """The uids of owners for which the last reconcile could not write all children."""
         self._provided: set[str] = set()
@@ -106,10 +104,10 @@ class Cluster:
         """
         entry = self._entry(wanted)
         if entry is None or not entry.is_ours:
-            was_lost = self._was_lost(wanted)
+            was_deleted = self._was_deleted_by_another_client(wanted)
             found = await self._create(wanted)
             if found is None:
-                return self._note_applied(wanted, Action.RECREATED if was_lost else Action.CREATED)
+                return self._note_applied(wanted, Action.RECREATED if was_deleted else Action.CREATED)
             if entry is None:
                 # The manifest was built without this object, whose content (such as a token) may have to be preserved.
                 await self._mark(found, wanted)
@@ -131,17 +129,14 @@ class Cluster:
         self._on_apply(wanted, action)
         return action
 
-    def _was_lost(self, wanted: Object) -> bool:
-        """Return whether another client has deleted this child of the same owner.
-
-        Pods end by themselves, and a deletion by this process is no loss, even if a finalizer has delayed it.
-        """
+    def _was_deleted_by_another_client(self, wanted: Object) -> bool:
+        """Return whether another client has deleted this child of the same owner. Pods end by themselves."""
         metadata, owner = wanted["metadata"], controller_of(wanted)
-        lost = self.cache.lost_child((wanted["kind"], metadata["namespace"], metadata["name"]))
+        lost = self.cache.find_lost_child((wanted["kind"], metadata["namespace"], metadata["name"]))
         if lost is None or owner is None or wanted["kind"] == "Pod":
             return False
         uid, controller = lost
-        return controller == owner["uid"] and uid not in self._deleted
+        return controller == owner["uid"] and not self._deletions.is_own(uid)
 
     async def _raise_deletion_error(
         self, entry: CachedObject, wanted: Object, unfinished: UnfinishedDeletionError
@@ -154,10 +149,8 @@ class Cluster:
             UnfinishedDeletionError: The deletion has just begun.
             BlockedChildError: It takes longer.
         """
-        since = self._deletions.setdefault(entry.uid, self._clock())
-        while len(self._deletions) > _REMEMBERED_DELETIONS:
-            self._deletions.popitem(last=False)
-        if wanted["kind"] == "Pod" or self._clock() - since < _DELETION_SECONDS:
+        seconds = self._deletions.measure_seconds(entry.uid, now=self._clock())
+        if wanted["kind"] == "Pod" or seconds < _DELETION_SECONDS:
             raise unfinished
         resource = replace(self._scheme.resources[wanted["kind"]], metadata_only=True)
         try:
@@ -286,10 +279,12 @@ class Cluster:
         self._check_lease()
         resource, version = self._scheme.resources[entry.kind], entry.resource_version
         with self._write_guard.guard_write("delete", entry.id, {}):
-            await self._api.delete(resource, entry.namespace, entry.name, uid=entry.uid, version=version)
-        self._deleted[entry.uid] = None
-        while len(self._deleted) > _REMEMBERED_DELETIONS:
-            self._deleted.popitem(last=False)
+            self._deletions.record_own(entry.uid)
+            try:
+                await self._api.delete(resource, entry.namespace, entry.name, uid=entry.uid, version=version)
+            except (ForbiddenError, ConflictError, InvalidRequestError):
+                self._deletions.withdraw_own(entry.uid)
+                raise
         self._on_write("delete", entry.kind)
         self._forget(entry)
 

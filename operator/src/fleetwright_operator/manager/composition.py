@@ -131,7 +131,7 @@ def build_manager(
     enqueuer = Enqueuer(watch_index, cache, queue, write_guard)
     event_recorder = EventRecorder(api, on_write=metrics.count_write)
     warnings = WarningDelay(event_recorder.record, seconds=warning_seconds)
-    repairs = RepairEvents(cache, tell=event_recorder.record, now=clocks.now, monotonic=clocks.monotonic)
+    repairs = RepairEvents(cache, record_event=event_recorder.record, now=clocks.now, monotonic=clocks.monotonic)
     cluster = Cluster(
         api,
         cache,
