@@ -1,8 +1,8 @@
 """Removes secrets from text before it is stored.
 
 A secret is recognised by its format, by the key before it, or because it equals a mounted value. Answers to callers,
-tool results and the conversation are not redacted. Logs, the audit trail, session summaries, facts and learned skills
-are redacted. Trace spans contain none of this text.
+tool results and the conversation are not redacted. Logs, support reports, the audit trail, session summaries, facts
+and learned skills are redacted. Trace spans contain none of this text.
 """
 
 import re
