@@ -146,8 +146,8 @@ def test_remote_server_names_a_missing_cluster_service(space, operator):
         pytest.param(
             {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
             None,
-            "RuntimeSilent",
-            "port 7871 does not answer: image 'img' runs and has not answered GET /healthz within 180 seconds",
+            "StartupProbeFailed",
+            "image 'img' did not answer GET /healthz on port 7871 within 180 seconds",
             id="an image without the runtime contract",
         ),
         pytest.param(
@@ -160,8 +160,8 @@ def test_remote_server_names_a_missing_cluster_service(space, operator):
                     "finishedAt": "2026-01-01T00:03:30Z",
                 }
             },
-            "RuntimeSilent",
-            "port 7871 does not answer",
+            "StartupProbeFailed",
+            "did not answer GET /healthz on port 7871",
             id="the same image after the kubelet has ended it",
         ),
     ],

@@ -89,8 +89,8 @@ async def test_image_that_never_answers_is_named_at_the_startup_deadline(world, 
     assert world.conditions("Agent", "poet")["Available"][:2] == ("False", "RollingOut")
     await world.later(1)
     status, reason, message = world.conditions("Agent", "poet")["Available"]
-    assert (status, reason) == ("False", "RuntimeSilent")
-    assert "port 7871 does not answer: image 'docker.io/library/nginx:1'" in message
+    assert (status, reason) == ("False", "StartupProbeFailed")
+    assert "image 'docker.io/library/nginx:1' did not answer GET /healthz on port 7871" in message
 
 
 async def test_restart_requests_only_lists(world, api, objects, make_world):

@@ -526,11 +526,11 @@ VERDICTS = [
         {
             "phase": "Failed",
             "reason": "DeadlineExceeded",
-            "containerStatuses": [container(137, finishedAt="2026-03-01T12:02:00Z")],
+            "containerStatuses": [container(137, startedAt="2026-03-01T12:00:01Z", finishedAt="2026-03-01T12:02:00Z")],
         },
         PreflightInterrupted(
-            "it did not end within 120 seconds, and port 7871 does not answer GET /readyz. The program of an image in"
-            " spec.image must end or serve (`probe agent` in docs/runtime-contract.md)",
+            "it did not end within 120 seconds. If spec.image has another program, this must end, or answer GET /readyz"
+            " on port 7871 (`probe agent` in docs/runtime-contract.md)",
             late=True,
         ),
         id="its time ended it",

@@ -25,7 +25,8 @@ from tests.support.operator.statuses import (
     with_unobserved_generation,
 )
 
-from fleetwright_api.violation import ProblemReason, Violation
+from fleetwright_api.condition_reasons import ProblemReason
+from fleetwright_api.violation import Violation
 
 ROOT = Path(__file__).parents[3]
 GITOPS = ROOT / "examples/gitops"

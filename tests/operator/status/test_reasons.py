@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from fleetwright_api.violation import ProblemReason
+from fleetwright_api.condition_reasons import ProblemReason
 
 ROOT = Path(__file__).parents[3]
 GUIDE = ROOT / "docs/guides/watching-it.md"

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from fleetwright_api.violation import ProblemReason, Violation
-from fleetwright_operator.status.conditions import ConditionReason
+from fleetwright_api.condition_reasons import ConditionReason, ProblemReason
+from fleetwright_api.violation import Violation
 from fleetwright_operator.status.status import StageOutcomes, custom_status
 from fleetwright_operator.status.workload_health import WorkloadHealth
 

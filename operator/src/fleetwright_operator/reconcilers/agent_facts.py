@@ -21,8 +21,8 @@ from fleetwright_operator.reconcilers.agent_parts import (
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.audit_record import Record, record_of
 from fleetwright_operator.status.runtime_report import with_memory_wait, with_stall
-from fleetwright_operator.status.silent_runtime import startup_seconds_left, with_silent_runtime
 from fleetwright_operator.status.starting_servers import connection_seconds_left, has_started
+from fleetwright_operator.status.startup_probe import seconds_until_deadline, with_failed_startup_probe
 from fleetwright_operator.status.workload_health import WorkloadHealth, deployment_health
 from fleetwright_operator.validate.fleet_checks import suspension_reason
 
@@ -43,12 +43,12 @@ def agent_health(
     health = with_stall(health, observed.report, revision=revision, is_running=_is_running(observed))
     health = with_memory_wait(health, observed.report)
     pods = observed.of_kind("Pod")
-    return with_silent_runtime(health, pods, container=CONTAINER, deadline=STARTUP_SECONDS, now=now)
+    return with_failed_startup_probe(health, pods, container=CONTAINER, deadline=STARTUP_SECONDS, now=now)
 
 
 def next_startup_after(observed: ObservedAgent, *, now: int) -> int | None:
     """Return after how many seconds a starting runtime counts as silent; None if there is none."""
-    return startup_seconds_left(observed.of_kind("Pod"), container=CONTAINER, deadline=STARTUP_SECONDS, now=now)
+    return seconds_until_deadline(observed.of_kind("Pod"), container=CONTAINER, deadline=STARTUP_SECONDS, now=now)
 
 
 def list_started_servers(observed: ObservedAgent, *, now: int) -> list[str]:

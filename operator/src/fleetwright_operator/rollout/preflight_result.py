@@ -28,8 +28,8 @@ REASONS = {TRYING, FAILED}
 
 The operator leaves them at an event of the pod or of a reference, or when a slot becomes free.
 """
-_SILENT = (
-    f", and port {names.OPS_PORT} does not answer GET /readyz. The program of an image in spec.image must end or serve"
+_OWN_PROGRAM: Final = (
+    f". If spec.image has another program, this must end, or answer GET /readyz on port {names.OPS_PORT}"
     " (`probe agent` in docs/runtime-contract.md)"
 )
 
@@ -108,7 +108,9 @@ def _lost(pod: CachedObject, ended: Mapping[str, Any]) -> PreflightInterrupted |
     if reason == "DeadlineExceeded":
         if _ended_in_time(pod, ended):
             return None
-        return PreflightInterrupted(f"it did not end within {SECONDS} seconds{_SILENT if ended else ''}", late=True)
+        return PreflightInterrupted(
+            f"it did not end within {SECONDS} seconds{_OWN_PROGRAM if ended.get('startedAt') else ''}", late=True
+        )
     if pod.projection.get("phase") == "Failed" and reason:
         return PreflightInterrupted(f"its pod failed, {reason}" + (f": {message}" if message else ""))
     if ended.get("reason") == "ContainerStatusUnknown":
@@ -118,7 +120,10 @@ def _lost(pod: CachedObject, ended: Mapping[str, Any]) -> PreflightInterrupted |
 
 def _ended_in_time(pod: CachedObject, ended: Mapping[str, Any]) -> bool:
     """Return whether the agent's container ended before the deadline. An added container may run until the deadline."""
-    return bool(ended.get("exitCode")) and parse_timestamp(ended["finishedAt"]) - parse_timestamp(pod.created) < SECONDS
+    finished = ended.get("finishedAt")
+    return (
+        bool(ended.get("exitCode") and finished) and parse_timestamp(finished) - parse_timestamp(pod.created) < SECONDS
+    )
 
 
 def _refused(pod: CachedObject, ended: Mapping[str, Any]) -> PreflightFailed | PreflightInterrupted:

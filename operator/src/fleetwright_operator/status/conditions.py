@@ -6,24 +6,9 @@ before it are true. Abnormal conditions are present only while they are true.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from fleetwright_api.violation import ProblemReason
-
-SuccessReason = Literal[
-    "Accepted",
-    "Approved",
-    "Asleep",
-    "Denied",
-    "Discovered",
-    "Ready",
-    "Resolved",
-    "RolledOut",
-    "Valid",
-    "Written",
-]
-"""Every reason of a condition that is as it should be."""
-ConditionReason = Literal[ProblemReason, SuccessReason]
+from fleetwright_api.condition_reasons import ConditionReason, ProblemReason
 
 ACCEPTED = "Accepted"
 """The spec itself is valid."""

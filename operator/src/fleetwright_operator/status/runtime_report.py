@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from fleetwright_api.condition_reasons import ProblemReason
 from fleetwright_api.spec.limits import BudgetSpec
-from fleetwright_api.violation import ProblemReason, Violation
+from fleetwright_api.violation import Violation
 from fleetwright_operator.status.agent_report import AgentReport, ModelHealth
 from fleetwright_operator.status.conditions import DEGRADED, EVENT_LOOP_STALLED, WAITING_FOR_MEMORY
 from fleetwright_operator.status.workload_health import CRASH, WorkloadHealth

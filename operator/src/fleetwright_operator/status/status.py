@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fleetwright_api.condition_reasons import SuccessReason
 from fleetwright_api.violation import Violation
 from fleetwright_operator.status.conditions import (
     ACCEPTED,
@@ -27,7 +28,6 @@ from fleetwright_operator.status.conditions import (
     WORKSPACE_READY,
     WRITE_LOOP,
     Condition,
-    SuccessReason,
     blocked,
     condition_list,
     ready,

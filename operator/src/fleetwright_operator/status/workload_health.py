@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fleetwright_api.condition_reasons import ConditionReason
 from fleetwright_kube.cached_object import CachedObject
-from fleetwright_operator.status.conditions import ASLEEP, ConditionReason
+from fleetwright_operator.status.conditions import ASLEEP
 
 IMAGE_PULL: Final = "ImagePull"
 CRASH: Final = "CrashLoop"

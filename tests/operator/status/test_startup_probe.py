@@ -6,7 +6,7 @@ import pytest
 
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_kube.timestamps import format_timestamp
-from fleetwright_operator.status.silent_runtime import startup_seconds_left, with_silent_runtime
+from fleetwright_operator.status.startup_probe import seconds_until_deadline, with_failed_startup_probe
 from fleetwright_operator.status.workload_health import WorkloadHealth
 
 NOW = 1_000_000
@@ -38,13 +38,13 @@ def ended(seconds: int, *, code: int = 137, reason: str = "Error", at: int = NOW
 @pytest.mark.parametrize(
     ("health", "observed", "wanted"),
     [
-        pytest.param(ROLLING, pod(running(180)), "RuntimeSilent", id="at the deadline"),
+        pytest.param(ROLLING, pod(running(180)), "StartupProbeFailed", id="at the deadline"),
         pytest.param(ROLLING, pod(running(179)), "RollingOut", id="before the deadline"),
         pytest.param(ROLLING, pod(running(900), started=True), "RollingOut", id="it answers and is not ready"),
-        pytest.param(ROLLING, pod(running(5), ended(180, code=0)), "RuntimeSilent", id="it runs again"),
-        pytest.param(CRASHES, pod(running(5), ended(210)), "RuntimeSilent", id="it was killed"),
-        pytest.param(CRASHES, pod(ended(185, code=143)), "RuntimeSilent", id="it has ended"),
-        pytest.param(CRASHES, pod({"waiting": {}}, ended(185)), "RuntimeSilent", id="it waits for its next start"),
+        pytest.param(ROLLING, pod(running(5), ended(180, code=0)), "StartupProbeFailed", id="it runs again"),
+        pytest.param(CRASHES, pod(running(5), ended(210)), "StartupProbeFailed", id="it was killed"),
+        pytest.param(CRASHES, pod(ended(185, code=143)), "StartupProbeFailed", id="it has ended"),
+        pytest.param(CRASHES, pod({"waiting": {}}, ended(185)), "StartupProbeFailed", id="it waits for its next start"),
         pytest.param(CRASHES, pod(running(5), ended(179)), "CrashLoop", id="it was killed early"),
         pytest.param(CRASHES, pod(running(5), ended(500, code=1)), "CrashLoop", id="it ended by itself"),
         pytest.param(CRASHES, pod(running(5), ended(500, reason="OOMKilled")), "CrashLoop", id="out of memory"),
@@ -52,16 +52,19 @@ def ended(seconds: int, *, code: int = 137, reason: str = "Error", at: int = NOW
             CRASHES, pod(running(5), ended(500), ready_since=NOW - 3), "CrashLoop", id="it was ready in its last run"
         ),
         pytest.param(
-            CRASHES, pod(running(5), ended(500), ready_since=NOW - 600), "RuntimeSilent", id="it was ready before that"
+            CRASHES,
+            pod(running(5), ended(500), ready_since=NOW - 600),
+            "StartupProbeFailed",
+            id="was ready before",
         ),
         pytest.param(WorkloadHealth(False, "ImagePull", ""), pod(running(500)), "ImagePull", id="another reason stays"),
         pytest.param(WorkloadHealth(True, "RolledOut", ""), pod(running(500)), "RolledOut", id="it serves"),
     ],
 )
-def test_silent_runtime_is_the_reason(health: WorkloadHealth, observed: CachedObject, wanted: str) -> None:
-    found = with_silent_runtime(health, [observed], container="agent", deadline=180, now=NOW)
+def test_failed_startup_probe_is_the_reason(health: WorkloadHealth, observed: CachedObject, wanted: str) -> None:
+    found = with_failed_startup_probe(health, [observed], container="agent", deadline=180, now=NOW)
     assert found.reason == wanted
-    assert ("port 7871 does not answer: image 'nginx'" in found.message) == (wanted == "RuntimeSilent")
+    assert ("'nginx' did not answer GET /healthz on port 7871" in found.message) == (wanted == "StartupProbeFailed")
 
 
 @pytest.mark.parametrize(
@@ -75,4 +78,4 @@ def test_silent_runtime_is_the_reason(health: WorkloadHealth, observed: CachedOb
     ],
 )
 def test_seconds_until_a_runtime_counts_as_silent(observed: list[CachedObject], wanted: int | None) -> None:
-    assert startup_seconds_left(observed, container="agent", deadline=180, now=NOW) == wanted
+    assert seconds_until_deadline(observed, container="agent", deadline=180, now=NOW) == wanted

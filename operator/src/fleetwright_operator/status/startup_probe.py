@@ -12,14 +12,14 @@ from fleetwright_kube.cached_object import CachedObject
 from fleetwright_kube.timestamps import parse_timestamp
 from fleetwright_operator.status.workload_health import CRASH, WorkloadHealth, has_ended
 
-RUNTIME_SILENT: Final = "RuntimeSilent"
+STARTUP_PROBE_FAILED: Final = "StartupProbeFailed"
 _REPLACEABLE: Final = frozenset({"RollingOut", "NotReady", CRASH})
 _SIGNALLED: Final = frozenset({0, 137, 143})
 """The exit codes of a program that ends after SIGTERM, or that SIGKILL or SIGTERM ends (128 + the signal)."""
 _OUT_OF_MEMORY: Final = "OOMKilled"
 
 
-def with_silent_runtime(
+def with_failed_startup_probe(
     health: WorkloadHealth, pods: Sequence[CachedObject], *, container: str, deadline: int, now: int
 ) -> WorkloadHealth:
     """Return the health with a runtime that does not answer as the reason why the pod is not ready.
@@ -36,18 +36,18 @@ def with_silent_runtime(
     if health.status is not False or health.reason not in _REPLACEABLE:
         return health
     for pod, state in _unstarted_containers(pods, container):
-        if _runs_past(state, deadline, now) or _was_ended_by_probe(pod, state, deadline):
+        if _has_exceeded_deadline(state, deadline, now) or _was_ended_by_probe(pod, state, deadline):
             image = state.get("image", "")
             text = (
-                f"port {names.OPS_PORT} does not answer: image {image!r} runs and has not answered GET /healthz within"
+                f"the container of image {image!r} did not answer GET /healthz on port {names.OPS_PORT} within"
                 f" {deadline} seconds. An image in spec.image must serve the ports and paths of the runtime contract"
                 " (docs/runtime-contract.md). The log of the container shows what it does instead"
             )
-            return WorkloadHealth(False, RUNTIME_SILENT, text)
+            return WorkloadHealth(False, STARTUP_PROBE_FAILED, text)
     return health
 
 
-def startup_seconds_left(pods: Sequence[CachedObject], *, container: str, deadline: int, now: int) -> int | None:
+def seconds_until_deadline(pods: Sequence[CachedObject], *, container: str, deadline: int, now: int) -> int | None:
     """Return the seconds until the first container that has not answered yet is too late; None if there is none."""
     running = [state.get("state", {}).get("running") or {} for _, state in _unstarted_containers(pods, container)]
     ends = (parse_timestamp(each["startedAt"]) + deadline for each in running if each.get("startedAt"))
@@ -65,7 +65,7 @@ def _unstarted_containers(
                 yield pod, state
 
 
-def _runs_past(state: Mapping[str, Any], deadline: int, now: int) -> bool:
+def _has_exceeded_deadline(state: Mapping[str, Any], deadline: int, now: int) -> bool:
     started = (state.get("state", {}).get("running") or {}).get("startedAt")
     return bool(started) and now - parse_timestamp(started) >= deadline
 
