@@ -48,6 +48,8 @@ if path.exists():
     sys.exit(print(path.read_text()))
 if name == "config":
     sys.exit("error: current-context must exist in order to minify")
+if (here / f"{{name}}.error").exists():
+    sys.exit((here / f"{{name}}.error").read_text())
 if (here / "missing").exists():
     sys.exit(f"Error from server (NotFound): {{name}} not found")
 sys.exit(f"Error from server (Forbidden): {{name}} is forbidden")

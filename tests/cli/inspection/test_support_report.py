@@ -125,7 +125,7 @@ def test_report_is_one_private_archive_of_versions_states_events_and_logs(report
     assert files["logs/team/desk-1.agent.previous.log"] == "Traceback\n"
 
 
-def test_report_has_no_secret_and_names_what_it_leaves_out(report: Report, kubectl: Path) -> None:
+def test_report_has_no_secret_and_names_what_it_excludes(report: Report, kubectl: Path) -> None:
     report("--file", "r.tar.gz")
     files = read_archive(kubectl / "r.tar.gz")
     hidden = (TOKEN, PASSWORD, "MIIEow", "AQEAfoobar", "confidential-instructions", "plain-env-value", "internal-note")
@@ -148,8 +148,18 @@ def test_report_has_no_secret_and_names_what_it_leaves_out(report: Report, kubec
 def test_report_goes_on_without_what_it_cannot_read(report: Report, kubectl: Path, gone: str, wanted: str) -> None:
     (kubectl / gone).unlink()
     ended = report("--file", "r.tar.gz")
-    assert (ended.returncode, f"Left out: {wanted}" in ended.stderr) == (0, True), ended.stderr
+    assert (ended.returncode, f"Missing: {wanted}" in ended.stderr) == (0, True), ended.stderr
     assert f"- {wanted}" in read_archive(kubectl / "r.tar.gz")["README.txt"]
+
+
+def test_report_redacts_the_errors_that_it_names(report: Report, kubectl: Path) -> None:
+    (kubectl / "events.json").unlink()
+    (kubectl / "events.error").write_text(f"error: proxy http://user:{PASSWORD}@proxy refused token {TOKEN}")
+    ended = report("--file", "r.tar.gz")
+    readme = read_archive(kubectl / "r.tar.gz")["README.txt"]
+    for text in (readme, ended.stderr):
+        assert "the Events: error: proxy http://[REDACTED]@proxy refused token [REDACTED]" in text
+        assert not [secret for secret in (PASSWORD, TOKEN) if secret in text]
 
 
 def test_report_names_a_log_whose_beginning_is_cut(report: Report, kubectl: Path) -> None:

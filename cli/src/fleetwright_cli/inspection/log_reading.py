@@ -1,4 +1,4 @@
-"""Reads the logs of all agents with kubectl, and follows them. A pod that appears later is followed too."""
+"""Reads the logs of containers with kubectl, and follows those of all agents, also of pods that appear later."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -12,13 +12,25 @@ from fleetwright_cli.inspection.log_lines import AgentLogLine, parse_line
 from fleetwright_cli.terminal.transport.errors import AgentUnreachable
 from fleetwright_cli.terminal.transport.kubectl import kubectl_json, kubectl_run
 
-_SELECTOR: Final = f"{names.OWN_OBJECTS},{names.COMPONENT}=agent"
-_CONTAINER: Final = "agent"
+AGENT_PODS: Final = f"{names.OWN_OBJECTS},{names.COMPONENT}=agent"
+"""The label selector of the pods of agents."""
+AGENT_CONTAINER: Final = "agent"
+LOGS_AT_ONCE: Final = 8
+"""How many logs a command reads at the same time."""
 _SECONDS: Final = 120.0
 _LOOK_SECONDS: Final = 3.0
 _OVERLAP: Final = timedelta(seconds=2)
 _LONGEST_LINE: Final = 1024 * 1024
-_AT_ONCE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRun:
+    """One run of a container. The kubelet keeps the logs of the current run and of the previous one."""
+
+    namespace: str
+    pod: str
+    container: str
+    is_previous: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +43,9 @@ class LogSource:
     started: str
     """When the pod started, as the API formats times; empty before that."""
     restarts: int
-    """How often the container was restarted. The logs of the last two runs can be read."""
+    """How often the container was restarted."""
+    runs: Sequence[ContainerRun]
+    """The runs whose logs can be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +71,8 @@ class ClusterLogs:
     async def pods(self) -> list[LogSource]:
         """Raises: TransportError."""
         everywhere = ("--all-namespaces",) if self.everywhere else ()
-        found = await kubectl_json(self.kubectl, (*self.place, "get", "pods", *everywhere, "-l", _SELECTOR))
-        return [_pod(each) for each in found.get("items") or ()]
+        found = await kubectl_json(self.kubectl, (*self.place, "get", "pods", *everywhere, "-l", AGENT_PODS))
+        return [_to_source(each) for each in found.get("items") or ()]
 
     async def read(self, since: str) -> LogReading:
         """Return the lines of all agents, also those of containers that were restarted.
@@ -67,10 +81,9 @@ class ClusterLogs:
 
         Raises: TransportError: The pods cannot be listed, or kubectl is missing.
         """
-        free = asyncio.Semaphore(_AT_ONCE)
+        free = asyncio.Semaphore(LOGS_AT_ONCE)
         pods = await self.pods()
-        wanted = [(pod, previous) for pod in pods for previous in ((True, False) if pod.restarts else (False,))]
-        found = await asyncio.gather(*(self._read(pod, since, previous, free) for pod, previous in wanted))
+        found = await asyncio.gather(*(self._read(pod, run, since, free) for pod in pods for run in pod.runs))
         return LogReading(
             pods,
             [line for each in found if isinstance(each, list) for line in each],
@@ -78,17 +91,16 @@ class ClusterLogs:
         )
 
     async def _read(
-        self, pod: LogSource, since: str, previous: bool, free: asyncio.Semaphore
+        self, pod: LogSource, run: ContainerRun, since: str, free: asyncio.Semaphore
     ) -> list[AgentLogLine] | AgentUnreachable:
-        options = (f"--since={since}", *(("--previous",) if previous else ()))
         try:
             async with free:
-                ended = await kubectl_run(self.kubectl, self._words(pod, *options), seconds=self.seconds)
+                log = await read_container_log(
+                    run, f"--since={since}", place=self.place, kubectl=self.kubectl, seconds=self.seconds
+                )
         except AgentUnreachable as error:
             return AgentUnreachable(f"the log of pod {pod.name} cannot be read: {error}")
-        if ended.code:
-            return AgentUnreachable(f"the log of pod {pod.name} cannot be read: {ended.reason}")
-        lines = (_parsed(text, pod) for text in ended.output.splitlines())
+        lines = (_parsed(text, pod) for text in log.splitlines())
         return [line for line in lines if line is not None]
 
     async def follow(self, start: datetime) -> AsyncIterator[AgentLogLine | None]:
@@ -121,7 +133,7 @@ class ClusterLogs:
         since = f"--since-time={start.strftime('%Y-%m-%dT%H:%M:%SZ')}"
         process = await asyncio.create_subprocess_exec(
             self.kubectl,
-            *self._words(pod, "--follow", since),
+            *_log_words(pod.runs[-1], self.place, "--follow", since),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
@@ -137,23 +149,60 @@ class ClusterLogs:
                 process.kill()
             await process.wait()
 
-    def _words(self, pod: LogSource, *options: str) -> tuple[str, ...]:
-        # The last of two options counts, so this namespace replaces that of `place`.
-        return (*self.place, "--namespace", pod.namespace, "logs", pod.name, "-c", _CONTAINER, *options)
+
+def list_container_runs(pod: Mapping[str, Any], container: str) -> list[ContainerRun]:
+    """Return the runs of a container whose logs can be read, the current one last. Pure."""
+    metadata = pod["metadata"]
+    namespace, name = str(metadata.get("namespace") or "default"), str(metadata["name"])
+    is_restarted = _count_restarts(pod, container) > 0
+    return [
+        ContainerRun(namespace, name, container, previous) for previous in ((True, False) if is_restarted else (False,))
+    ]
 
 
-def _pod(found: Mapping[str, Any]) -> LogSource:
-    metadata = found["metadata"]
-    labels, status = metadata.get("labels") or {}, found.get("status") or {}
-    containers = status.get("containerStatuses") or ()
-    restarts = sum(int(each.get("restartCount") or 0) for each in containers if each.get("name") == _CONTAINER)
-    agent = str(labels.get(names.AGENT_LABEL) or metadata["name"])
+async def read_container_log(
+    run: ContainerRun, *options: str, place: Sequence[str], kubectl: str = "kubectl", seconds: float = _SECONDS
+) -> bytes:
+    """Return the log of one run of a container.
+
+    Args:
+        run: The run.
+        options: The options of `kubectl logs` that limit the lines.
+        place: The options of kubectl that select the cluster.
+        kubectl: The program to run.
+        seconds: How long the reading may take.
+
+    Raises:
+        AgentUnreachable: The log cannot be read. The message is the reason.
+        TransportError: kubectl is missing.
+    """
+    previous = ("--previous",) if run.is_previous else ()
+    ended = await kubectl_run(kubectl, _log_words(run, place, *options, *previous), seconds=seconds)
+    if ended.code:
+        raise AgentUnreachable(ended.reason)
+    return ended.output
+
+
+def _log_words(run: ContainerRun, place: Sequence[str], *options: str) -> tuple[str, ...]:
+    # The last of two options counts, so this namespace replaces that of `place`.
+    return (*place, "--namespace", run.namespace, "logs", run.pod, "-c", run.container, *options)
+
+
+def _count_restarts(pod: Mapping[str, Any], container: str) -> int:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    return sum(int(each.get("restartCount") or 0) for each in statuses if each.get("name") == container)
+
+
+def _to_source(pod: Mapping[str, Any]) -> LogSource:
+    metadata = pod["metadata"]
+    runs = list_container_runs(pod, AGENT_CONTAINER)
     return LogSource(
-        name=str(metadata["name"]),
-        namespace=str(metadata.get("namespace") or "default"),
-        agent=agent,
-        started=str(status.get("startTime") or ""),
-        restarts=restarts,
+        name=runs[-1].pod,
+        namespace=runs[-1].namespace,
+        agent=str((metadata.get("labels") or {}).get(names.AGENT_LABEL) or metadata["name"]),
+        started=str((pod.get("status") or {}).get("startTime") or ""),
+        restarts=_count_restarts(pod, AGENT_CONTAINER),
+        runs=runs,
     )
 
 

@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Replace an existing --file.")
 @on_cluster
 def report_command(cluster: "ClusterClient", everywhere: bool, since: str, file: Path | None, force: bool) -> None:
-    """Write a support report into one archive, without secrets: versions, states, events and logs.
+    """Write a support report into one archive: versions, states, events and logs.
 
     The archive has the installations, the status of Agents, McpServers and Skills, their pods and Events, and the logs
     of the operator, the gateway and the agents. Secrets are not read, and text in the format of a secret is replaced.
-    Only you can read the file. Its README.txt and standard error name what was left out.
+    Only you can read the file. Its README.txt names what it excludes. Standard error names only what could not be read
+    or is not complete.
     """
     from fleetwright_cli.administration.commands import finished
     from fleetwright_cli.administration.export_file import complete_file
@@ -47,6 +48,6 @@ def report_command(cluster: "ClusterClient", everywhere: bool, since: str, file:
                 entry = tarfile.TarInfo(f"{name}/{inner}")
                 entry.size, entry.mode, entry.mtime = len(content), 0o600, int(now.timestamp())
                 archive.addfile(entry, io.BytesIO(content))
-    for each in report.left_out:
-        click.echo(f"Left out: {each}", err=True)
+    for gap in report.gaps:
+        click.echo(f"Missing: {gap}", err=True)
     click.echo(str(path))
