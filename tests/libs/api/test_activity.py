@@ -1,4 +1,4 @@
-"""What in the report of an agent keeps it awake."""
+"""The obstacles to the sleep of an agent in its report."""
 
 import pytest
 
@@ -29,7 +29,11 @@ def report(*, idle=900, own=None, scraped=NOW, wakes_at=None, **counts):
             ],
             id="all that a caller may begin",
         ),
-        pytest.param(report(wakes_at=NOW), ["work of its own is due"], id="own work"),
+        pytest.param(
+            report(wakes_at=NOW),
+            ["work is due, such as a retry, an expiry or the retention of the memory"],
+            id="own work",
+        ),
         pytest.param(report(wakes_at=NOW + 1), [], id="later own work"),
         pytest.param(report(idle=9), ["a task was active, or the pod started, 9 s ago"], id="a short pause"),
         pytest.param(

@@ -1,4 +1,4 @@
-"""Tables as `kubectl get` shows them. Pure."""
+"""Tables as `kubectl get` shows them, and the timestamps in them. Pure."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -29,18 +29,26 @@ def visible(text: str) -> str:
 def age(created: str, now: datetime) -> str:
     """Return the time since the creation with one unit, such as `90s` or `5m`."""
     then = _parse(created)
-    return "-" if then is None else _duration((now - then).total_seconds())
+    return "-" if then is None else _duration(now.timestamp() - then)
 
 
 def time_left(end: str, now: datetime) -> str:
     """Return the time until the end with one unit; `0s` if it has passed."""
     then = _parse(end)
-    return "-" if then is None else _duration((then - now).total_seconds())
+    return "-" if then is None else _duration(then - now.timestamp())
 
 
-def _parse(moment: str) -> datetime | None:
+def parse_timestamp(text: str) -> int:
+    """Return the seconds since the epoch of a timestamp of the API in whole seconds, such as `2026-03-01T12:00:00Z`.
+
+    Raises: ValueError: The text is not such a timestamp.
+    """
+    return int(datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp())
+
+
+def _parse(moment: str) -> int | None:
     try:
-        return datetime.strptime(moment, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+        return parse_timestamp(moment)
     except ValueError:
         return None
 

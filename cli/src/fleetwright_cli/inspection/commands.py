@@ -44,7 +44,7 @@ def why_command(cluster: "ClusterClient", agent: str, output: str) -> None:
     """
     from fleetwright_cli.inspection import reasons
     from fleetwright_cli.inspection.installations import describe_missing_operator
-    from fleetwright_cli.inspection.wakefulness import explain_sleep
+    from fleetwright_cli.inspection.sleep_explanation import explain_sleep
 
     body = cluster.get(names.AGENT, agent)
     missing = describe_missing_operator(cluster, body, now=datetime.now(UTC))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import combinations
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ import click
 
 from fleetwright_api import names
 from fleetwright_cli.cluster.client import ClusterClient
-from fleetwright_cli.cluster.tables import age
+from fleetwright_cli.cluster.tables import age, parse_timestamp
 
 Object = Mapping[str, Any]
 _HEAD: Final = ("INSTALLATION", "VERSION", "PODS", "LEADER", "RENEWED", "NAMESPACES", "OBJECTS")
@@ -99,7 +99,7 @@ def describe_lease_problem(lease: Object | None, *, now: datetime) -> str:
         return "has no leader yet"
     if not held.holder:
         return f"has had no leader for {age(held.renewed, now)}"
-    passed = (now - datetime.strptime(held.renewed, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)).total_seconds()
+    passed = now.timestamp() - parse_timestamp(held.renewed)
     return f"has not renewed its Lease for {age(held.renewed, now)}" if passed > 2 * held.seconds else ""
 
 

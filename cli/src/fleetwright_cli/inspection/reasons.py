@@ -35,23 +35,24 @@ def sections(agent: Object, *, missing_operator: str = "", sleep: Sequence[tuple
     status = agent.get("status") or {}
     workspace = status.get("workspace") or {}
     unserved = [("Operator", missing_operator)] if missing_operator else []
-    found = [
+    reached_by_workspace = list(_directed(workspace, "egress", "to"))
+    has_workspace = parse_agent(agent).spec.workspace is not None
+    workspace_section = Section(
+        "workspaceEgress", "Destinations that its workspace may reach", reached_by_workspace, "no network"
+    )
+    return [
         Section("problems", "Problems", [*unserved, *_problems(status)], "none: all conditions are healthy"),
+        *([Section("sleep", "Sleep", sleep)] if sleep else []),
         Section(
             "ingress", "Clients that may connect", list(_directed(status, "ingress", "from")), "nothing is known yet"
         ),
         Section(
             "egress", "Destinations that it may reach", list(_directed(status, "egress", "to")), "nothing is known yet"
         ),
+        *([workspace_section] if has_workspace else []),
         Section("tools", "Tools", list(_tools(agent)), "none"),
         Section("permissions", "Permissions of its skills", list(_permissions(status)), "its skills need none"),
     ]
-    if sleep:
-        found.insert(1, Section("sleep", "Sleep", sleep))
-    if parse_agent(agent).spec.workspace is not None:
-        entries = list(_directed(workspace, "egress", "to"))
-        found.insert(-2, Section("workspaceEgress", "Destinations that its workspace may reach", entries, "no network"))
-    return found
 
 
 def document(found: Sequence[Section]) -> dict[str, list[dict[str, str]]]:

@@ -1,4 +1,4 @@
-"""What an agent reports about its activity, and what in the report keeps it awake. Pure.
+"""The activity that an agent reports, and the obstacles to its sleep. Pure.
 
 The operator decides by this report whether an agent sleeps, and the command line explains it.
 """
@@ -63,7 +63,7 @@ def parse_activity(document: Any, *, read_at: int, parse_time: Callable[[str], i
         parse_time: Returns the seconds since the epoch of a timestamp, and raises ValueError for other texts.
     """
 
-    def time_of(name: str) -> int | None:
+    def parse_time_field(name: str) -> int | None:
         value = document.get(name)
         try:
             return parse_time(value) if isinstance(value, str) else None
@@ -74,7 +74,7 @@ def parse_activity(document: Any, *, read_at: int, parse_time: Callable[[str], i
         return None
     given = [document.get(name) for name in _COUNTS]
     counts = [count for count in given if type(count) is int and count >= 0]
-    started, last = time_of("startedAt"), time_of("lastTaskActivity")
+    started, last = parse_time_field("startedAt"), parse_time_field("lastTaskActivity")
     if started is None or len(counts) < len(given):
         return None
     running, waiting, streams, pushes = counts
@@ -84,9 +84,9 @@ def parse_activity(document: Any, *, read_at: int, parse_time: Callable[[str], i
         open_streams=streams,
         undelivered_pushes=pushes,
         last_active=max(started, last or 0),
-        last_own_active=time_of("lastOwnTaskActivity"),
-        scraped_at=time_of("scrapedAt"),
-        wakes_at=time_of("nextWakeAt"),
+        last_own_active=parse_time_field("lastOwnTaskActivity"),
+        scraped_at=parse_time_field("scrapedAt"),
+        wakes_at=parse_time_field("nextWakeAt"),
         read_at=read_at,
     )
 
@@ -97,7 +97,7 @@ def find_sleep_obstacles(activity: Activity, *, after_idle: int, now: int) -> It
     Args:
         activity: The report.
         after_idle: `spec.sleep.afterIdle` in seconds.
-        now: The time in seconds since the epoch, for pending work. Pauses are measured by the report itself.
+        now: The time in seconds since the epoch, for pending work. Pauses end at `activity.read_at`, not at `now`.
     """
     for count, one, more in (
         (activity.running_tasks, "a task runs", "{} tasks run"),
@@ -112,7 +112,10 @@ def find_sleep_obstacles(activity: Activity, *, after_idle: int, now: int) -> It
         if count:
             yield SleepObstacle(one if count == 1 else more.format(count), "the agent sleeps only when it is idle")
     if activity.wakes_at is not None and activity.wakes_at <= now:
-        yield SleepObstacle("work of its own is due", "such as a retry, an expiry or the retention of its memory")
+        yield SleepObstacle(
+            "work is due, such as a retry, an expiry or the retention of the memory",
+            "the agent does this work before it sleeps",
+        )
     pause = activity.read_at - activity.last_active
     if pause < after_idle:
         yield SleepObstacle(

@@ -133,7 +133,8 @@ def test_why_names_decisions_that_the_agent_has_not_answered(why: Why) -> None:
             approval("clerk-1", owner="u2", decision="Denied"),
         ),
     )
-    assert "awake because the decision of Approval desk-1 is not delivered" in shown
+    row = next(line for line in shown.splitlines() if "the decision of Approval desk-1 is not delivered" in line)
+    assert row.endswith("the operator keeps the agent awake until the decision is delivered")
     assert not [name for name in ("desk-2", "clerk-1") if name in shown]
 
 

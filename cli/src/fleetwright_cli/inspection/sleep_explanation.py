@@ -1,9 +1,9 @@
-"""Why an agent with `spec.sleep` is awake, from its objects and from the status page of its pod."""
+"""Explains why an agent with `spec.sleep` is awake, from its objects and from the status page of its pod."""
 
 import asyncio
 import json
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 import click
@@ -14,6 +14,7 @@ from fleetwright_api.activity import Activity, find_sleep_obstacles, parse_activ
 from fleetwright_api.spec.agent import parse_agent
 from fleetwright_api.spec.approval import parse_approval
 from fleetwright_cli.cluster.client import ClusterClient
+from fleetwright_cli.cluster.tables import parse_timestamp
 from fleetwright_cli.terminal.transport.cluster_agent import ready_pod
 from fleetwright_cli.terminal.transport.errors import AgentUnreachable, TransportError
 from fleetwright_cli.terminal.transport.kubectl import kubectl_json, place_options
@@ -75,7 +76,7 @@ async def read_activity(cluster: ClusterClient, agent: str, *, now: datetime) ->
         document = await _read_page(f"http://127.0.0.1:{port}/status")
     finally:
         await tunnel.close()
-    return parse_activity(document.get("activity"), read_at=int(now.timestamp()), parse_time=_seconds)
+    return parse_activity(document.get("activity"), read_at=int(now.timestamp()), parse_time=parse_timestamp)
 
 
 async def _read_page(url: str) -> Object:
@@ -115,12 +116,11 @@ def _undelivered_decisions(cluster: ClusterClient, agent: Object) -> list[tuple[
     except click.ClickException:
         return []  # The user may not read Approvals. Everything else can still be explained.
     return [
-        (f"awake because the decision of Approval {body['metadata']['name']} is not delivered", "a decision wakes it")
+        (
+            f"awake because the decision of Approval {body['metadata']['name']} is not delivered",
+            "the operator keeps the agent awake until the decision is delivered",
+        )
         for body in found
         if any(owner.get("uid") == uid for owner in body["metadata"].get("ownerReferences") or ())
         and parse_approval(body).is_undelivered
     ]
-
-
-def _seconds(text: str) -> int:
-    return int(datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp())
