@@ -201,7 +201,15 @@ def test_team_is_printed_as_it_is_after_the_change(capsys, run, before, steps, s
     told = capsys.readouterr()
     assert [line.split()[-3] for line in told.out.splitlines()[2:]] == [shown, shown]
     assert len(waits.pauses) == pauses
-    assert ("The operator has not begun with lead, one within 10 s" in told.err) is (not steps)
+    assert ("The operator did not react for lead, one within 10 s." in told.err) is (not steps)
+
+
+def test_wait_ends_after_its_seconds_if_the_operator_does_not_react(capsys):
+    cluster, waits = Cluster([agent("lead", **SUSPENDED)]), Waits()
+    with pytest.raises(click.ClickException, match=r"^not done after 5 s: lead$"):
+        command.resume(cluster, "lead", wait=5, timing=waits.timing)
+    assert len(waits.pauses) == 5
+    assert "The operator did not react for lead within 5 s." in capsys.readouterr().err
 
 
 def test_portable_manifest_keeps_only_what_a_user_writes():

@@ -50,16 +50,28 @@ class Timing:
     monotonic: Callable[[], float] = time.monotonic
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the operator is with a command for a team."""
+
+    list_unfinished: Callable[[Sequence[Member]], list[str]]
+    """Returns the names of the members that are not done."""
+    list_unstarted: Callable[[Sequence[Member]], list[str]]
+    """Returns the names of the members for which the operator has not reacted."""
+
+
 def suspend(cluster: ClusterClient, lead: str, *, wait: float, timing: Timing | None = None) -> None:
     """Suspend an agent and, through `spec.fleet.suspendTeam`, its descendants."""
     cluster.merge(names.AGENT, lead, {"spec": {"suspend": True, "fleet": {"suspendTeam": True}}})
-    _report(cluster, lead, "Suspended", wait, timing or Timing(), unfinished=_not_suspended, unchanged=_not_suspending)
+    progress = Progress(_list_unfinished_suspensions, _list_unstarted_suspensions)
+    _print_team(cluster, lead, "Suspended", wait, timing or Timing(), progress)
 
 
 def resume(cluster: ClusterClient, lead: str, *, wait: float, timing: Timing | None = None) -> None:
     """Resume an agent and those of its descendants that are not suspended by their own spec."""
     cluster.merge(names.AGENT, lead, {"spec": {"suspend": False}})
-    _report(cluster, lead, "Resumed", wait, timing or Timing(), unfinished=_not_resumed, unchanged=_still_suspended)
+    progress = Progress(_list_unfinished_resumptions, _list_unstarted_resumptions)
+    _print_team(cluster, lead, "Resumed", wait, timing or Timing(), progress)
 
 
 def export(cluster: ClusterClient, lead: str) -> None:
@@ -134,63 +146,52 @@ def _is_used(skill: Mapping[str, Any], team: list[AgentView]) -> bool:
     )
 
 
-def _report(
-    cluster: ClusterClient,
-    lead: str,
-    verb: str,
-    wait: float,
-    timing: Timing,
-    *,
-    unfinished: Callable[[Sequence[Member]], list[str]],
-    unchanged: Callable[[Sequence[Member]], list[str]],
-) -> None:
+def _print_team(cluster: ClusterClient, lead: str, verb: str, wait: float, timing: Timing, progress: Progress) -> None:
     """Print the team once every member is done, or after `wait` seconds.
 
-    Without `wait`, print it as soon as the operator has begun with every member.
+    Without `wait`, print it as soon as the operator has reacted for every member.
 
-    Args:
-        unfinished: Returns the names of the members that are not done.
-        unchanged: Returns the names of the members with which the operator has not begun.
+    Raises: click.ClickException: Members are not done after `wait` seconds.
     """
-    began = timing.monotonic()
+    start, limit = timing.monotonic(), wait or _REACTION_SECONDS
     while True:
         agents = cluster.list(names.AGENT)
         team = list(members(_agent(agents, lead, cluster), agents))
-        left, old = unfinished(team), unchanged(team)
-        passed = timing.monotonic() - began
-        if not left or (passed >= wait and (not old or passed >= _REACTION_SECONDS)):
+        unfinished, unstarted = progress.list_unfinished(team), progress.list_unstarted(team)
+        seconds = timing.monotonic() - start
+        if not unfinished or seconds >= limit or not (wait or unstarted):
             break
         timing.sleep(_PAUSE_SECONDS)
-    click.echo(f"{verb} {lead} and its team of {len(team)}." if not left else f"{verb} {lead}; the team follows.")
+    click.echo(f"{verb} {lead}; the team follows." if unfinished else f"{verb} {lead} and its team of {len(team)}.")
     click.echo(render(team))
-    if old:
+    if unstarted:
         click.echo(
-            f"The operator has not begun with {', '.join(old)} within {passed:.0f} s. `kubectl fleetwright status` says"
-            " whether it works",
+            f"The operator did not react for {', '.join(unstarted)} within {seconds:.0f} s."
+            " `kubectl fleetwright status` shows whether it works.",
             err=True,
         )
-    if left and wait:
-        raise click.ClickException(f"not done after {wait:.0f} s: {', '.join(left)}")
+    if unfinished and wait:
+        raise click.ClickException(f"not done after {seconds:.0f} s: {', '.join(unfinished)}")
 
 
-def _not_suspended(team: Sequence[Member]) -> list[str]:
+def _list_unfinished_suspensions(team: Sequence[Member]) -> list[str]:
     return [member.name for member in team if not is_suspended(member.agent)]
 
 
-def _not_suspending(team: Sequence[Member]) -> list[str]:
+def _list_unstarted_suspensions(team: Sequence[Member]) -> list[str]:
     return [member.name for member in team if phase_of(member.agent) != "Suspended"]
 
 
-def _still_suspended(team: Sequence[Member]) -> list[str]:
-    done = stay_suspended(team)
-    return [member.name for member in team if member.name not in done and phase_of(member.agent) == "Suspended"]
-
-
-def _not_resumed(team: Sequence[Member]) -> list[str]:
+def _list_unfinished_resumptions(team: Sequence[Member]) -> list[str]:
     """Return the names of the members that neither run nor sleep, without those that stay suspended."""
-    done = stay_suspended(team)
+    resting = stay_suspended(team)
     up = {member.name for member in team if is_awake(member.agent) or phase_of(member.agent) == "Asleep"}
-    return [member.name for member in team if member.name not in done | up]
+    return [member.name for member in team if member.name not in resting | up]
+
+
+def _list_unstarted_resumptions(team: Sequence[Member]) -> list[str]:
+    resting = stay_suspended(team)
+    return [member.name for member in team if member.name not in resting and phase_of(member.agent) == "Suspended"]
 
 
 def _check(manifest: Any, place: str, namespace: str) -> None:
