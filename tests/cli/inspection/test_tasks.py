@@ -48,7 +48,11 @@ def said(text: str, role: str = "ROLE_USER") -> dict[str, Any]:
             id="the reason of a failure",
         ),
         pytest.param(
-            {"id": "t", "status": {"state": "TASK_STATE_WORKING", "message": said("reading", "ROLE_AGENT")}},
+            {
+                "id": "t",
+                "status": {"state": "TASK_STATE_WORKING", "message": said("reading", "ROLE_AGENT")},
+                "artifacts": [{"metadata": {COST: {"costUsd": 0.5}}}],
+            },
             ("t", "working", "client:a", "-", "-", "-", "-", "-"),
             id="a running task",
         ),

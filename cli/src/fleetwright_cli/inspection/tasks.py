@@ -37,9 +37,14 @@ async def read_tasks(agent: str | None, options: dict[str, Any], *, most: int, o
     """Return the newest tasks.
 
     A client that the options name sees its own tasks. Otherwise the first administrator of the agent sees the tasks of
-    all callers, and the client `default` its own if the agent has no administrator.
+    all callers. Without `owner`, the list falls back to the tasks of the client `default` if the agent has no
+    administrator, refuses the token (403), or has no such endpoint (404).
 
-    Args: `owner` limits the list to one caller.
+    Args:
+        agent: The agent; None if the options have its URL.
+        options: The options of the command that select the agent and the client.
+        most: The maximum number of tasks.
+        owner: Limits the list to one caller.
 
     Raises:
         AgentNotSpecified: The options do not name one agent.
@@ -88,11 +93,15 @@ async def newest_tasks(client: AgentClient, *, most: int) -> list[Json]:
 
 
 def summarize_task(task: Json, *, owner: str) -> Json:
-    """Return an A2A task in the shape that `GET /admin/tasks` returns. Pure."""
-    status, cost = task.get("status") or {}, cost_of(task)
+    """Return an A2A task in the shape that `GET /admin/tasks` returns. Pure.
+
+    As there, the cost is null and the reason is empty while the task runs.
+    """
+    status = task.get("status") or {}
     state = str(status.get("state") or "").removeprefix("TASK_STATE_").lower().replace("_", "-")
     first: Json = next((each for each in task.get("history") or () if each.get("role") == "ROLE_USER"), {})
     rests = state not in _UNFINISHED
+    cost = cost_of(task) if rests else None
     return {
         "id": str(task.get("id") or ""),
         "owner": owner,
