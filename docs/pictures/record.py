@@ -27,7 +27,7 @@ from tests.support.cli.fleet import Fleet, environment, running_fleet
 
 _HERE = Path(__file__).parent
 _COLUMNS, _ROWS = 96, 26
-_WIDE = 120
+_WIDE = 176
 """The columns of a picture with tables."""
 _COLOURS = {"brown": "yellow", "brightblack": "bright_black", "brightbrown": "bright_yellow", "default": "default"}
 # The fonts of the reader's machine: a picture in a document must load nothing from elsewhere.
