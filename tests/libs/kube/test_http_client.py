@@ -194,6 +194,12 @@ async def test_watch_yields_events_and_raises_gone_on_410(api, stub):
     assert stub.asked[0].query["resourceVersion"] == "6"
 
 
+async def test_watch_that_ends_within_an_event_is_a_broken_connection(api, stub):
+    stub.answers.append(web.Response(text='{"type": "ADDED", "object": {"metadata": {"na'))
+    with pytest.raises(aiohttp.ClientPayloadError, match="in the middle of an event"):
+        await anext(api.watch(WIDGETS, namespace=None, resource_version="6"))
+
+
 async def test_merge_releases_its_fields_despite_a_concurrent_write(api, stub):
     """A merge leaves its fields without an owner, even if a controller writes between its two requests."""
 

@@ -27,6 +27,8 @@ _METADATA = "PartialObjectMetadata"
 _OF_LEASES = f"/apis/{LEASES.group}/"
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
+_SILENCE_SECONDS = 150
+"""After this time without data, a watch is broken. The API server sends a bookmark about once a minute."""
 _KEEPALIVE_SECONDS = 75
 """The time for which idle connections are reused. It is a little shorter than the idle timeout of the API server."""
 _APPLY = "application/apply-patch+yaml"
@@ -182,15 +184,17 @@ class KubernetesApi:
         credentials = self._credentials
         url = credentials.server + resource.path(namespace)
         headers = {"Accept": _accept(resource), **credentials.as_http_headers()}
-        # Bookmarks arrive every minute, so a stream without data for longer is broken.
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=70)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=_SILENCE_SECONDS)
         async with self._watches.get(url, params=query, headers=headers, timeout=timeout) as answer:
             if answer.status == 401:
                 await self._log_in_again(credentials)
             if answer.status >= 400:
                 raise await _failure(answer)
             async for line in answer.content:
-                event = json.loads(line)
+                try:
+                    event = json.loads(line)
+                except ValueError:
+                    raise aiohttp.ClientPayloadError("the stream ended in the middle of an event") from None
                 if event["type"] == "ERROR":
                     status = event["object"]
                     raise api_error(status.get("code", 500), status.get("message", ""))

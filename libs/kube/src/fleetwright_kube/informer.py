@@ -23,7 +23,8 @@ from fleetwright_kube.errors import ApiError, ForbiddenError, GoneError, NotFoun
 from fleetwright_kube.port import Api, Object, Resource
 
 logger = logging.getLogger(__name__)
-TRANSIENT_ERRORS = (ApiError, aiohttp.ClientError, TimeoutError, OSError)
+CONNECTION_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)
+TRANSIENT_ERRORS = (ApiError, *CONNECTION_ERRORS)
 """The errors of a broken connection or a failing server."""
 _FORBIDDEN_PAUSES = 10
 _LISTS_AT_ONCE = 2
@@ -67,7 +68,11 @@ class Informer:
             self._on_change(change)
 
     async def watch_all(self, resources: Sequence[Resource]) -> None:
-        """Watch until cancelled. A stream that breaks or expires is started again from a list."""
+        """Watch until cancelled.
+
+        After a broken connection, the watch continues with the last event. After an error of the API server, such as an
+        expired version, it begins again with a list.
+        """
         async with asyncio.TaskGroup() as group:
             for resource, namespace in self._places(resources):
                 group.create_task(self._watch(resource, namespace))
@@ -123,7 +128,12 @@ class Informer:
             except (ForbiddenError, NotFoundError):
                 version = None
                 await asyncio.sleep(_FORBIDDEN_PAUSES * self._pause)
-            except TRANSIENT_ERRORS as error:
+            except ApiError as error:
                 logger.warning("watch lost", extra={"kind": resource.kind, "error": str(error) or repr(error)})
                 version = None
+                await asyncio.sleep(self._pause)
+            except CONNECTION_ERRORS as error:
+                # A silent stream is no fault: a proxy may have forgotten it.
+                level = logging.DEBUG if isinstance(error, TimeoutError) else logging.WARNING
+                logger.log(level, "watch lost", extra={"kind": resource.kind, "error": str(error) or repr(error)})
                 await asyncio.sleep(self._pause)

@@ -153,7 +153,7 @@ def kopf_settings(*, request_seconds: float) -> kopf.OperatorSettings:
     settings.persistence.progress_storage = _NoProgress()
     settings.watching.chunk_size = 500
     settings.watching.server_timeout = 300
-    settings.watching.inactivity_timeout = 70
+    settings.watching.inactivity_timeout = 150  # Bookmarks arrive about once a minute.
     # The pause before a new list after an expired version. kopf 1.45's default of 0.1 seconds floods the API server.
     settings.watching.reconnect_backoff = 1.0
     settings.networking.request_timeout = request_seconds
