@@ -1,6 +1,6 @@
 """Builds the parts of the application from the agent's configuration."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from fleetwright_a2a.card import Card
@@ -77,9 +77,15 @@ def build_turn_dependencies(
 
 
 def build_admin(
-    parts: TurnDependencies, task_log: TaskLog, erasure: Erasure, export: MemoryExport, curator: Curator
+    parts: TurnDependencies,
+    task_log: TaskLog,
+    erasure: Erasure,
+    export: MemoryExport,
+    curator: Curator,
+    *,
+    administrators: Callable[[], Collection[str]],
 ) -> Admin:
-    access = AdministratorAccess(parts.config.administrators)
+    access = AdministratorAccess(administrators)
     skills = SkillAdministration(
         access,
         parts.storage.skills,

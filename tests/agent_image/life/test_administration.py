@@ -4,8 +4,13 @@ import time
 
 import pytest
 from tests.support.agent.reports import read_audit_lines
+from tests.support.waiting import await_until
 
 ADMIN = {"administrators": ["default"]}
+
+
+async def equals(value, wanted) -> bool:
+    return await value == wanted
 
 
 async def test_costs_are_reported_by_day_and_caller(agent):
@@ -38,6 +43,28 @@ async def test_costs_refuse_other_parameters(agent, parameters, status, says):
 
 async def test_costs_are_only_for_administrators(agent):
     async with agent(**ADMIN) as admin, admin.by("client:other").http() as http:
+        assert (await http.get("/admin/costs")).status_code == 403
+
+
+async def test_administrators_change_without_a_restart(agent, mounted):
+    async def read_costs(guest) -> int:
+        async with guest.http() as http:
+            return (await http.get("/admin/costs")).status_code
+
+    async with agent() as guest:
+        assert await read_costs(guest) == 403
+        for document, status in (
+            ({"version": 1, "administrators": ["default"]}, 200),
+            ({"version": 1, "administrators": ["other"]}, 403),
+            ({"version": 1, "administrators": ["default"], "more": 1}, 403),  # An invalid file names nobody.
+        ):
+            mounted.write(mounted.layout.administrators_file, document)
+            await await_until(lambda status=status: equals(read_costs(guest), status), f"{document} counts")
+
+
+async def test_mounted_file_replaces_the_administrators_of_the_configuration(agent, mounted):
+    mounted.write(mounted.layout.administrators_file, {"version": 1, "administrators": []})
+    async with agent(**ADMIN) as guest, guest.http() as http:
         assert (await http.get("/admin/costs")).status_code == 403
 
 

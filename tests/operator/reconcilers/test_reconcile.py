@@ -1,7 +1,9 @@
 """The reconcile loop on the in-memory API: convergence, writes, and recovery from a fault at every write."""
 
 import asyncio
+import base64
 import itertools
+import json
 
 import pytest
 
@@ -44,6 +46,24 @@ async def test_agent_is_ready_when_its_revision_is_rolled_out(world, api, object
     api.roll_out("poet")
     await world.settle()
     assert world.conditions("Agent", "poet")["Ready"][0] == "True"
+
+
+async def test_clients_and_administrators_change_without_a_new_revision(world, api, objects):
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    before = api.find("Agent", "poet")["status"]["revision"]
+    template = api.find("Deployment", "poet")["spec"]["template"]
+    auth = {"clients": [{"name": "default"}, {"name": "ops"}], "administrators": ["ops"]}
+    api.put(objects.agent(auth=auth))
+    await world.settle()
+    assert api.find("Agent", "poet")["status"]["revision"] == before
+    assert api.find("Deployment", "poet")["spec"]["template"] == template
+    listed = base64.b64decode(api.find("Secret", "poet-auth")["data"][names.ADMINISTRATORS_KEY])
+    assert json.loads(listed) == {"version": 1, "administrators": ["ops"]}
+    api.put(objects.agent(auth={**auth, "administrators": []}))
+    await world.settle()
+    assert names.ADMINISTRATORS_KEY not in api.find("Secret", "poet-auth")["data"]
 
 
 async def test_ready_follows_the_current_revision_not_the_old_pod(world, api, objects):

@@ -76,7 +76,10 @@ class AgentConfig(Part):
     """The agent may send questions and forms to its clients."""
     memory: Memory = Memory()
     administrators: tuple[DnsLabel, ...] = ()
-    """Names of clients that may export and erase the data that the agent remembers about any caller."""
+    """Names of clients that may export and erase the data that the agent remembers about any caller.
+
+    They count only without the file `auth/administrators.json`. Earlier operators write no such file.
+    """
     drain_seconds: int = Field(default=30, gt=0)
     require_routable_url: bool = False
     """The agent refuses to start if its card names an address that other hosts cannot reach."""

@@ -74,3 +74,11 @@ class Callers(_Part):
 
     version: Literal[1]
     callers: tuple[Caller, ...] = ()
+
+
+class Administrators(_Part):
+    """The schema of `auth/administrators.json`, which is read again when the file changes."""
+
+    version: Literal[1]
+    administrators: tuple[str, ...] = ()
+    """Names of clients."""

@@ -45,6 +45,10 @@ class Layout(BaseModel):
         return self.auth / "operator.json"
 
     @property
+    def administrators_file(self) -> Path:
+        return self.auth / "administrators.json"
+
+    @property
     def gateway_file(self) -> Path:
         return self.auth / "gateway.json"
 

@@ -240,6 +240,7 @@ def _mounted(spec: AgentSpec, rendered: AgentDocuments) -> dict[str, str]:
         "agent.json": _json(rendered.config),
         "card/agent-card.json": card.text,
         "auth/callers.json": _json(rendered.callers),
+        "auth/administrators.json": _json(rendered.administrators),
     }
     if card.extended:
         files["card/extended-agent-card.json"] = card.extended

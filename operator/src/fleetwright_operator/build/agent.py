@@ -175,7 +175,8 @@ def agent_access(
     policies = [ingress_policy(owner, sources)] if sources else []
     published = gateway_clients(owner, tokens)
     listed = [published] if published else []
-    return [auth_secret(owner, tokens, pending=pending), *clients, *keys, *listed, *policies]
+    auth = auth_secret(owner, tokens, pending=pending, administrators=agent.spec.auth.administrators)
+    return [auth, *clients, *keys, *listed, *policies]
 
 
 def ingress_peers(agent: AgentView, *, callers: Sequence[Identity], settings: Settings) -> list[IngressPeer]:

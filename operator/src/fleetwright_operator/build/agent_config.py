@@ -82,7 +82,6 @@ def agent_config(
                 "extensions": encode(spec.a2a.extensions),
                 "callerChoices": sorted(spec.a2a.caller_choices),
                 "results": _results(spec),
-                "administrators": list(spec.auth.administrators),
             }
         ),
         **_asked_for(spec, settings),

@@ -4,7 +4,7 @@ The caller of this module mints the credentials, because minting is not pure. A 
 pod has a token that grants access to itself.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +56,11 @@ def callers_document(tokens: Tokens) -> dict[str, Any]:
 def operators_document(tokens: Tokens) -> dict[str, Any]:
     """Return `operator.json`. It is a separate file, because earlier runtimes refuse unknown kinds of callers."""
     return {"version": 1, "operators": [{"sha256": digest} for digest in tokens.operators]}
+
+
+def administrators_document(clients: Sequence[str]) -> dict[str, Any]:
+    """Return `administrators.json`. The file can change without a new revision, unlike the configuration."""
+    return {"version": 1, "administrators": list(clients)}
 
 
 def client_entries(tokens: Tokens) -> list[dict[str, str]]:

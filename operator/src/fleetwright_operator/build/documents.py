@@ -15,7 +15,7 @@ from fleetwright_api.skill_document import SkillContent
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_api.spec.mcp_server import McpServerView
 from fleetwright_operator.build.agent_config import agent_config
-from fleetwright_operator.build.auth_files import Tokens, callers_document, peer_token_files
+from fleetwright_operator.build.auth_files import Tokens, administrators_document, callers_document, peer_token_files
 from fleetwright_operator.build.card import agent_card
 from fleetwright_operator.settings import Settings
 
@@ -31,6 +31,8 @@ class AgentDocuments:
     """`/etc/fleetwright/card/agent-card.json`, without signatures"""
     callers: dict[str, Any] = field(repr=False)
     """`/etc/fleetwright/auth/callers.json`"""
+    administrators: dict[str, Any]
+    """`/etc/fleetwright/auth/administrators.json`"""
     peer_tokens: dict[str, str] = field(repr=False)
     """`/etc/fleetwright/auth/<key>`"""
     skill_files: dict[str, Mapping[str, str]] = field(repr=False)
@@ -74,6 +76,7 @@ def render_agent(
         config={**config, "revision": revision},
         card=card,
         callers=callers_document(tokens),
+        administrators=administrators_document(agent.spec.auth.administrators),
         peer_tokens=peer_token_files(tokens),
         skill_files={skill.name: skill.files for skill in mounted},
     )

@@ -10,7 +10,13 @@ from typing import Any
 from fleetwright_api import names
 from fleetwright_api.encoding.canonical_json import canonical_json
 from fleetwright_kube.timestamps import format_timestamp
-from fleetwright_operator.build.auth_files import Tokens, callers_document, operators_document, peer_token_files
+from fleetwright_operator.build.auth_files import (
+    Tokens,
+    administrators_document,
+    callers_document,
+    operators_document,
+    peer_token_files,
+)
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest
 from fleetwright_operator.credentials.push_keys import PushKeys
 from fleetwright_operator.credentials.rotating_token import RotatingToken, record
@@ -30,16 +36,27 @@ def client_secret(owner: Owner, *, client: str, credential: RotatingToken) -> Ma
     )
 
 
-def auth_secret(owner: Owner, tokens: Tokens, *, pending: Mapping[str, str]) -> Manifest:
-    """Args: `pending` maps the digest of each token that is not in use yet to the time at which the token was added."""
+def auth_secret(
+    owner: Owner, tokens: Tokens, *, pending: Mapping[str, str], administrators: Sequence[str] = ()
+) -> Manifest:
+    """Return the Secret with the files that the pod reads.
+
+    Args:
+        owner: The agent.
+        tokens: Its credentials.
+        pending: By the digest of each token that is not in use yet: when the token was added.
+        administrators: The names of clients.
+    """
     waiting = {names.PENDING_ANNOTATION: canonical_json(pending)} if pending else {}
     callers = tokens.gateway.callers if tokens.gateway else ()
     direct = {names.DIRECT_CALLERS_ANNOTATION: canonical_json(callers)} if callers else {}
     annotations = {**_records(tokens.peers), **waiting, **direct}
+    listed = administrators_document(administrators)
     files = {
         names.CALLERS_KEY: canonical_json(callers_document(tokens)),
         **({names.GATEWAY_KEY: tokens.gateway.file} if tokens.gateway else {}),
         **({names.OPERATOR_KEY: canonical_json(operators_document(tokens))} if tokens.operators else {}),
+        **({names.ADMINISTRATORS_KEY: canonical_json(listed)} if administrators else {}),
         **({names.WORKSPACE_KEY: tokens.workspace[0]} if tokens.workspace else {}),
         **peer_token_files(tokens),
     }
