@@ -130,7 +130,13 @@ def prompts(recorder: Any, text: str) -> bool:
 
 @pytest.mark.parametrize(
     ("role", "reads", "writes"),
-    [("Unrestricted", True, True), ("MemoryReadOnly", True, False), ("ReadOnly", True, False), ("", False, False)],
+    [
+        ("Unrestricted", True, True),
+        ("MemoryReadOnly", True, False),
+        ("ReadOnly", True, False),
+        ("NoMemory", False, False),
+        ("", False, False),
+    ],
 )
 async def test_role_decides_about_memory_of_earlier_conversations(agent, model, role, reads, writes):
     recorder, document = model
@@ -156,6 +162,19 @@ async def test_role_without_write_memory_leaves_nothing_behind(agent, model, hou
         await guest.say("How was 417 settled?", contextId="c3")
         assert not prompts(recorder, "remembered_facts")
         assert not prompts(recorder, "prior_sessions")
+    assert house.ledger == ["charged 417"]
+
+
+async def test_messages_of_a_caller_without_memory_do_not_know_of_each_other(agent, model, house):
+    """The account of a pipeline sends many messages, and each prompt is as long as the first one."""
+    recorder, document = model
+    async with agent(model=document, **KNOWING, **memory_role("NoMemory")) as guest:
+        lengths = []
+        for number in range(5):
+            await guest.say(f"Summarise report {number}", contextId=f"c{number}")
+            lengths.append(len(json.dumps(recorder.newest)))
+        assert len(set(lengths)) == 1
+        await guest.say("Charge card 417", contextId="c9")
     assert house.ledger == ["charged 417"]
 
 

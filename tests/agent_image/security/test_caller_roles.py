@@ -22,6 +22,7 @@ ENTRIES = [
         (Role.UNRESTRICTED, set()),
         (Role.READ_ONLY, EVERY_ACTION - {READ}),
         (Role.MEMORY_READ_ONLY, {WRITE}),
+        (Role.NO_MEMORY, {READ, WRITE}),
         (Role.NO_DELEGATION, {DELEGATE}),
         (Role.NO_APPROVAL, {CallerAction.REQUEST_APPROVAL}),
     ],

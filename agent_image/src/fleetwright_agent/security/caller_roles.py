@@ -33,6 +33,7 @@ class Role(StrEnum):
     UNRESTRICTED = "Unrestricted"
     READ_ONLY = "ReadOnly"
     MEMORY_READ_ONLY = "MemoryReadOnly"
+    NO_MEMORY = "NoMemory"
     NO_DELEGATION = "NoDelegation"
     NO_APPROVAL = "NoApproval"
 
@@ -41,6 +42,7 @@ ROLES: Final[Mapping[Role, frozenset[CallerAction]]] = {
     Role.UNRESTRICTED: EVERY_ACTION,
     Role.READ_ONLY: frozenset({CallerAction.READ_MEMORY}),
     Role.MEMORY_READ_ONLY: EVERY_ACTION - {CallerAction.WRITE_MEMORY},
+    Role.NO_MEMORY: EVERY_ACTION - {CallerAction.READ_MEMORY, CallerAction.WRITE_MEMORY},
     Role.NO_DELEGATION: EVERY_ACTION - {CallerAction.DELEGATE},
     Role.NO_APPROVAL: EVERY_ACTION - {CallerAction.REQUEST_APPROVAL},
 }

@@ -33,7 +33,9 @@ class CallerRoleSpec:
     """The allowed actions of certain callers: those of a role, or a list. The runtime defines both."""
 
     callers: tuple[str, ...]
-    role: str | None = one_of("Unrestricted", "ReadOnly", "MemoryReadOnly", "NoDelegation", "NoApproval", default=None)
+    role: str | None = one_of(
+        "Unrestricted", "ReadOnly", "MemoryReadOnly", "NoMemory", "NoDelegation", "NoApproval", default=None
+    )
     actions: tuple[str, ...] | None = one_of(
         "Delegate", "RequestApproval", "ReadMemory", "WriteMemory", "UseWriteTools", default=None
     )
