@@ -252,6 +252,7 @@ def test_read_arguments_accepts_json_and_yaml(text, value):
         pytest.param("{", "not JSON or YAML", id="half of it"),
         pytest.param("when: 2026-03-01\n", "not JSON or YAML with JSON values", id="a date"),
         pytest.param("much: .inf\n", "not JSON or YAML with JSON values", id="infinity"),
+        pytest.param("[" * 10_000, "not JSON or YAML", id="nested too deeply"),
         pytest.param("", "must be one object", id="nothing"),
     ],
 )

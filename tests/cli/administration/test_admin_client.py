@@ -29,7 +29,9 @@ def ndjson(*lines):
         pytest.param(404, "not found", RequestError, "its image is older", id="old agent"),
         pytest.param(503, '{"error": "Later."}', AgentUnreachable, "Later.", id="busy"),
         pytest.param(400, "[1]", RequestError, "HTTP 400", id="no sentence"),
+        pytest.param(400, "[" * 100_000, RequestError, "HTTP 400", id="a refusal that is nested too deeply"),
         pytest.param(200, "[1]", RequestError, "something else than a JSON object", id="no object"),
+        pytest.param(200, "[" * 100_000, RequestError, "something else than a JSON object", id="nested too deeply"),
     ],
 )
 async def test_admin_client_explains_a_refusal(status, body, error, wanted):
@@ -40,6 +42,14 @@ async def test_admin_client_explains_a_refusal(status, body, error, wanted):
     await connection.close()
 
 
+async def test_admin_client_explains_a_body_that_is_not_compressed_as_declared():
+    headers = {"Content-Encoding": "gzip"}
+    connection = client(lambda request: httpx.Response(200, headers=headers, stream=httpx.ByteStream(b"plain")))
+    with pytest.raises(AgentUnreachable, match=r"no usable answer from http://desk$"):
+        await connection.call("GET", "/admin/tasks", {})
+    await connection.close()
+
+
 @pytest.mark.parametrize(
     ("body", "complete"),
     [
@@ -47,6 +57,7 @@ async def test_admin_client_explains_a_refusal(status, body, error, wanted):
         pytest.param(ndjson({"kind": "fact"}), False, id="no end"),
         pytest.param(ndjson({"kind": "end", "lines": 1}), False, id="a line is missing"),
         pytest.param('{"kind": "fa', False, id="half a line"),
+        pytest.param("[" * 100_000, False, id="nested too deeply"),
         pytest.param("", False, id="nothing"),
     ],
 )

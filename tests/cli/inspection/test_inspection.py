@@ -2,8 +2,10 @@
 
 from datetime import UTC, datetime
 
+import click
 import pytest
 
+from fleetwright_cli.cluster.output import dump_yaml
 from fleetwright_cli.cluster.tables import render
 from fleetwright_cli.inspection.agents import agent_rows
 from fleetwright_cli.inspection.reasons import document, sections, text
@@ -86,6 +88,14 @@ def test_why_names_each_permission_with_its_reason():
 def test_why_replaces_characters_that_a_terminal_interprets():
     found = sections(agent(egress=[{"to": "\x1b[2Jhost", "why": "model"}]))
     assert "\x1b" not in text(found)
+
+
+def test_output_that_is_too_deep_for_yaml_names_the_remedy():
+    deep = []
+    for _ in range(1_000):
+        deep = [deep]
+    with pytest.raises(click.ClickException, match="use -o json"):
+        dump_yaml(deep)
 
 
 class Secrets:

@@ -63,8 +63,20 @@ def test_log_line_is_one_line_without_control_characters():
     text = line.text(7)
     assert text.startswith("2026-11-25T10:00:01.000  desk     info     task\ufffd[2J rests  costs=")
     assert (text.isprintable(), len(text) < 350) == (True, True)
-    assert parse_line(b"Starting", agent="a", namespace="n", pod="p") is None
     assert log_line(1, time="soon").at == 0.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(b"Starting", id="text"),
+        pytest.param(b"[1]", id="a list"),
+        pytest.param(b"[" * 100_000, id="nested too deeply"),
+        pytest.param(b'{"task": "\xff"}', id="not UTF-8"),
+    ],
+)
+def test_parse_line_ignores_text_that_is_no_json_object(text):
+    assert parse_line(text, agent="a", namespace="n", pod="p") is None
 
 
 @pytest.fixture

@@ -50,6 +50,8 @@ def why(fleet: Fleet, kubectl: Path) -> Iterator[Why]:
 
     async def answer(request: Request) -> Response:
         found = served.get(request.url.path)
+        if isinstance(found, Response):
+            return found
         return JSONResponse(found, 200) if found is not None else JSONResponse({"code": 404}, 404)
 
     with serve_in_thread(Starlette(routes=[Route("/{path:path}", answer)])) as port:
@@ -89,6 +91,9 @@ def why(fleet: Fleet, kubectl: Path) -> Iterator[Why]:
         ),
         pytest.param(dict, "awake because it reports no activity", id="a runtime without a report"),
         pytest.param(list, "the status page of its pod cannot be read: its answer is not", id="no JSON object"),
+        pytest.param(
+            lambda: Response("[" * 60_000), "the status page of its pod cannot be read: its answer is not", id="nested"
+        ),
         pytest.param(lambda: None, "the status page of its pod cannot be read: its answer is not", id="no page"),
     ],
 )

@@ -188,6 +188,7 @@ def test_report_names_the_wrong_option(report: Report, words: list[str], code: i
         pytest.param(["plain", '{"password": "x"}'], 'plain\n{"password": "[REDACTED]"}\n', id="both kinds"),
         pytest.param(["a", *PEM.split("\n"), "b"], "a\n[REDACTED]\nb\n", id="a secret of several lines"),
         pytest.param(["[1]", "7"], "[1]\n7\n", id="JSON that is no object"),
+        pytest.param(["[" * 100_000], "[" * 100_000 + "\n", id="JSON that is nested too deeply"),
     ],
 )
 def test_log_is_redacted_by_lines_and_across_them(lines: list[str], wanted: str) -> None:

@@ -43,7 +43,8 @@ def reply_to(request: httpx.Request, faults: dict[str, Any]) -> httpx.Response:
     if method == "SendStreamingMessage":
         events = [{"result": {"task": {**TASK, "status": {"state": "TASK_STATE_WORKING"}}}}]
         events += [] if "stream" in faults else [{"result": {"statusUpdate": {"status": TASK["status"]}}}]
-        return httpx.Response(200, text="".join(f"data: {json.dumps(event)}\n\n" for event in events))
+        texts = faults.get("events") or map(json.dumps, events)
+        return httpx.Response(200, text="".join(f"data: {text}\n\n" for text in texts))
     if method in faults:
         return httpx.Response(200, json=faults[method])
     if method == "SendMessage":
@@ -106,6 +107,7 @@ async def test_sound_server_passes_every_check():
     [
         ({"token": 1}, "refuses callers without a token"),
         ({"stream": 1}, "streams until the task ends"),
+        ({"events": ["[" * 100_000, "7", "half"]}, "streams until the task ends"),
         ({"json": -32603}, "reports invalid JSON"),
         ({"ListTasks": {"result": {"tasks": []}}}, "lists tasks"),
         ({"CancelTask": {"result": TASK}}, "refuses to cancel an ended task"),

@@ -3,13 +3,14 @@
 An agent accepts them only from the clients that `spec.auth.administrators` names.
 """
 
-import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import httpx
 
+from fleetwright_api.encoding.untrusted_json import read_json
+from fleetwright_cli.terminal.transport.agent_client import unreachable
 from fleetwright_cli.terminal.transport.endpoint import AgentEndpoint, AgentTarget
 from fleetwright_cli.terminal.transport.errors import (
     AgentUnauthorized,
@@ -57,7 +58,7 @@ class AdminClient:
         """Return the JSON object of a response. Raises: TransportError."""
         async with self._response(method, path, parameters) as response:
             try:
-                document = json.loads(await response.aread())
+                document = read_json(await response.aread())
             except ValueError:
                 document = None
         if not isinstance(document, dict):
@@ -74,9 +75,8 @@ class AdminClient:
                 if not response.is_success:
                     raise _refusal(response.status_code, await response.aread())
                 yield response
-        except httpx.TransportError as error:
-            silent = isinstance(error, httpx.ReadTimeout)
-            raise AgentUnreachable(f"{'no answer from' if silent else 'no connection to'} {target.url}") from None
+        except httpx.RequestError as error:
+            raise unreachable(target, error) from None
 
 
 def _refusal(status: int, body: bytes) -> Exception:
@@ -95,7 +95,7 @@ def _refusal(status: int, body: bytes) -> Exception:
 def _sentence(body: bytes) -> str:
     """Return the message of an error response; empty if it has none."""
     try:
-        document = json.loads(body)
+        document = read_json(body)
     except ValueError:
         return ""
     error = document.get("error") if isinstance(document, dict) else None

@@ -4,12 +4,12 @@ The operator records the end of the trail in the Agent's status, outside of the 
 line was cut off.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from fleetwright_api import names
+from fleetwright_api.encoding.untrusted_json import read_json
 from fleetwright_cli.cluster.tables import render, visible
 from fleetwright_cli.terminal.transport.cluster_agent import ready_pod
 from fleetwright_cli.terminal.transport.errors import AgentUnreachable
@@ -96,7 +96,7 @@ def recorded_end(agent: Mapping[str, Any]) -> str:
 
 def _result(output: bytes) -> Mapping[str, Any] | None:
     try:
-        document = json.loads(output)
+        document = read_json(output)
     except ValueError:
         return None
     return document if isinstance(document, dict) and isinstance(document.get("broken"), list) else None

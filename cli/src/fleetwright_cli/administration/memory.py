@@ -1,10 +1,10 @@
 """Exports and erases what an agent remembers of an owner."""
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, BinaryIO, Final
 
+from fleetwright_api.encoding.untrusted_json import read_json
 from fleetwright_cli.administration.admin_client import AdminClient, Json
 from fleetwright_cli.cluster.tables import render, visible
 from fleetwright_cli.terminal.transport.errors import RequestError
@@ -59,7 +59,7 @@ def receipt_text(receipt: Mapping[str, Any]) -> str:
 
 def _object(line: bytes) -> Json:
     try:
-        document = json.loads(line)
+        document = read_json(line)
     except ValueError:
         document = None
     if not isinstance(document, dict):

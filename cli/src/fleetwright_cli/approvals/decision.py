@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from fleetwright_api.encoding.untrusted_json import read_json
 from fleetwright_api.spec.approval import parse_approval
 from fleetwright_cli.approvals.table import Object, decided_at, name_of, phase_of
 from fleetwright_cli.cluster.tables import visible
@@ -90,12 +91,12 @@ def read_arguments(text: str, place: str) -> dict[str, Any]:
         ValueError: The text is not one object of JSON values. The message has the remedy.
     """
     try:
-        value = json.loads(text)
+        value = read_json(text)
     except ValueError:
         try:
             value = yaml.safe_load(text)
             json.dumps(value, allow_nan=False)
-        except (yaml.YAMLError, TypeError, ValueError) as error:
+        except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"{place}: not JSON or YAML with JSON values: {error}") from None
     if not isinstance(value, dict):
         raise ValueError(f"{place}: the arguments must be one object, such as {{order: 7}}; write all of them")

@@ -1,10 +1,11 @@
 """Explains to people why the API server has refused a request. Pure."""
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import click
+
+from fleetwright_api.encoding.untrusted_json import read_json
 
 _CONFLICT: Final = 409
 _FIELD_CONFLICT: Final = "FieldManagerConflict"
@@ -25,7 +26,7 @@ class FieldConflict(ApiRefusal):
 def refusal(subject: str, status: int | None, reason: str | None, body: str | bytes | None) -> ApiRefusal:
     """Return the error for a response. Args: `body` is that of the response, usually a Kubernetes Status."""
     try:
-        document = json.loads(body or "{}")
+        document = read_json(body or "{}")
     except ValueError:
         document = {}
     answer = document if isinstance(document, dict) else {}

@@ -45,7 +45,7 @@ def probe_command(url: str, token_file: Path | None, text: str, output: str) -> 
     token = token_file.read_text().strip() if token_file else ""
     try:
         results = asyncio.run(run_checks(url, token, text))
-    except httpx.TransportError as error:
+    except httpx.RequestError as error:
         click.echo(f"Error: no connection to {url}: {type(error).__name__}", err=True)
         sys.exit(_UNREACHABLE)
     click.echo(_json(results) if output == "json" else _table(results))
@@ -53,7 +53,7 @@ def probe_command(url: str, token_file: Path | None, text: str, output: str) -> 
 
 
 async def run_checks(url: str, token: str, text: str) -> list[CheckResult]:
-    """Run all checks in order. Raises: httpx.TransportError: the server cannot be reached."""
+    """Run all checks in order. Raises: httpx.RequestError: the server cannot be reached."""
     import httpx
 
     from fleetwright_cli.conformance.checks import CHECKS, ProbeState

@@ -8,6 +8,8 @@ from uuid import uuid4
 
 import httpx
 
+from fleetwright_api.encoding.untrusted_json import read_json
+
 _SECONDS: Final = 60.0
 _LARGEST: Final = 16 * 1024 * 1024
 
@@ -35,7 +37,7 @@ class RpcReply:
 
 
 class ProbedServer:
-    """Raises httpx.TransportError if the server cannot be reached."""
+    """Raises httpx.RequestError if the server cannot be reached."""
 
     def __init__(self, http: httpx.AsyncClient, url: str, token: str) -> None:
         self._http = http
@@ -47,7 +49,7 @@ class ProbedServer:
         """Return the HTTP status and the agent's card; None if the response is no JSON."""
         response = await self._http.get(f"{self.url}/.well-known/agent-card.json", headers=self._headers(True))
         try:
-            return response.status_code, response.json()
+            return response.status_code, read_json(response.content)
         except ValueError:
             return response.status_code, None
 
@@ -58,11 +60,7 @@ class ProbedServer:
     async def post(self, body: str, *, with_token: bool = True) -> RpcReply:
         headers = {**self._headers(with_token), "Content-Type": "application/json"}
         response = await self._http.post(self.endpoint, content=body, headers=headers, timeout=_SECONDS)
-        try:
-            document = json.loads(response.content[:_LARGEST])
-        except ValueError:
-            document = None
-        return RpcReply(response.status_code, document if isinstance(document, dict) else {})
+        return RpcReply(response.status_code, _parse_object(response.content[:_LARGEST]))
 
     async def stream(self, method: str, params: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """Return the results of all events of a stream."""
@@ -72,7 +70,7 @@ class ProbedServer:
         async with self._http.stream("POST", self.endpoint, json=body, headers=headers, timeout=_SECONDS) as response:
             async for line in response.aiter_lines():
                 if line.startswith("data:"):
-                    document = json.loads(line.removeprefix("data:"))
+                    document = _parse_object(line.removeprefix("data:"))
                     if isinstance(document.get("result"), dict):
                         found.append(document["result"])
         return found
@@ -80,3 +78,12 @@ class ProbedServer:
     def _headers(self, with_token: bool) -> dict[str, str]:
         credential = {"Authorization": f"Bearer {self._token}"} if with_token and self._token else {}
         return {"A2A-Version": "1.0", **credential}
+
+
+def _parse_object(text: str | bytes) -> dict[str, Any]:
+    """Return a JSON object; an empty one for any other text."""
+    try:
+        document = read_json(text)
+    except ValueError:
+        document = None
+    return document if isinstance(document, dict) else {}

@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
-import yaml
 
 from fleetwright_cli.cluster.options import OUTPUT, PLACE, check_duration
+from fleetwright_cli.cluster.output import dump_yaml
 from fleetwright_cli.terminal.commands import with_options
 from fleetwright_cli.terminal.headless.outcome import ExitCode
 
@@ -147,4 +147,4 @@ def _key(line: "AgentLogLine") -> str:
 def _shown(document: dict[str, object], output: str) -> str:
     if output == "json":
         return json.dumps(document, ensure_ascii=True)
-    return f"---\n{yaml.safe_dump(document, sort_keys=False)}".rstrip("\n")
+    return f"---\n{dump_yaml(document)}".rstrip("\n")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from fleetwright_api.encoding.untrusted_json import read_json
 from fleetwright_cli.cluster.tables import visible
 
 SHORTEST: Final = 8
@@ -59,7 +60,7 @@ class AgentLogLine:
 def parse_line(text: bytes, *, agent: str, namespace: str, pod: str) -> AgentLogLine | None:
     """Return the line, or None if it is not a JSON object, such as output of another library."""
     try:
-        fields = json.loads(text)
+        fields = read_json(text)
     except ValueError:
         return None
     return AgentLogLine(agent, namespace, pod, fields) if isinstance(fields, dict) else None

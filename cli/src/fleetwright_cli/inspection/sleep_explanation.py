@@ -1,7 +1,6 @@
 """Explains why an agent with `spec.sleep` is awake, from its objects and from the status page of its pod."""
 
 import asyncio
-import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -11,6 +10,7 @@ import httpx
 
 from fleetwright_api import durations, names
 from fleetwright_api.activity import Activity, find_sleep_obstacles, parse_activity
+from fleetwright_api.encoding.untrusted_json import read_json
 from fleetwright_api.spec.agent import parse_agent
 from fleetwright_api.spec.approval import parse_approval
 from fleetwright_cli.cluster.client import ClusterClient
@@ -89,7 +89,7 @@ async def _read_page(url: str) -> Object:
                 if len(body) > _MOST_BYTES:
                     break
         if response.is_success:
-            document = json.loads(body)
+            document = read_json(body)
     except httpx.TransportError as error:
         raise AgentUnreachable(f"no answer: {error}") from None
     except ValueError:

@@ -19,6 +19,7 @@ import click
 
 from fleetwright_a2a.redaction.redactor import Redactor
 from fleetwright_api import names
+from fleetwright_api.encoding.untrusted_json import read_json
 from fleetwright_cli.cluster.client import ClusterClient
 from fleetwright_cli.inspection.installations import installation_documents, list_problems, read_installations
 from fleetwright_cli.inspection.log_reading import (
@@ -212,7 +213,7 @@ def redact_log(lines: Iterable[str], redact: Redactor) -> str:
 
 def _parse(line: str) -> tuple[dict[str, Any] | None, str]:
     try:
-        fields = json.loads(line)
+        fields = read_json(line)
     except ValueError:
         fields = None
     return (fields if isinstance(fields, dict) else None), line

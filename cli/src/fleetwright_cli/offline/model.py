@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from fleetwright_api.encoding.untrusted_json import read_json
 from fleetwright_cli.offline import anthropic_messages, chat_completions, google_contents
 from fleetwright_cli.offline.answers import Answer, answer, halved, newest_said, submission, text_of, thinking
 from fleetwright_cli.offline.failing import STATUS, Failing, offends, pause
@@ -82,14 +83,14 @@ class OfflineModel:
 
     async def _generate(self, request: Request) -> Response:
         model, _, verb = request.path_params["model"].partition(":")
-        body = {**json.loads(await request.body()), "model": model, "stream": verb == "streamGenerateContent"}
+        body = {**read_json(await request.body()), "model": model, "stream": verb == "streamGenerateContent"}
         return await self._answer(request, google_contents, body)
 
     async def _answer(self, request: Request, wire: Wire, document: dict[str, Any] | None = None) -> Response:
         if self._key is not None and self._key not in _keys(request):
             return wire.error("401")
         try:
-            body = wire.read(document or json.loads(await request.body()))
+            body = wire.read(document or read_json(await request.body()))
             messages = body["messages"]
             newest = newest_said(messages)
             asked = text_of(messages[newest]) if newest >= 0 else ""

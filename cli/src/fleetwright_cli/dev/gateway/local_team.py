@@ -3,7 +3,6 @@
 An agent with `spec.sleep` starts with its first message and ends when it is idle, as its pod does on a cluster.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Final
 
 from fleetwright_api import names
 from fleetwright_api.activity import parse_activity
+from fleetwright_api.encoding.untrusted_json import read_json
 from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_api.spec.encoder import encode
 from fleetwright_cli.dev.gateway.local_gateway import GatewayPlace, LocalGateway
@@ -160,7 +160,7 @@ def _report(ops_port: int) -> Mapping[str, Any]:
     url = f"http://127.0.0.1:{ops_port}/status"
     try:
         with LOOPBACK.open(url, timeout=_STATUS_SECONDS) as answer:
-            found: Mapping[str, Any] = json.loads(answer.read())
+            found: Mapping[str, Any] = read_json(answer.read())
             return found
     except (OSError, ValueError):
         return {}

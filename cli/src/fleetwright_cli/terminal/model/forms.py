@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from fleetwright_api.encoding.untrusted_json import read_json
 from fleetwright_cli.terminal.model.values import PendingAsk
 
 _TRUE: Final = frozenset({"y", "yes", "true", "1"})
@@ -93,7 +94,7 @@ def field_value(form_field: FormField, text: str) -> Any:
 
 def _json(form_field: FormField, text: str, wanted: type[Any]) -> Any:
     try:
-        value = json.loads(text)
+        value = read_json(text)
     except ValueError:
         value = None
     if not isinstance(value, wanted):

@@ -4,13 +4,13 @@ A stream that is silent for 45 seconds is lost, because agents send a comment ev
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 from uuid import uuid4
 
 import httpx
 
+from fleetwright_api.encoding.untrusted_json import read_json
 from fleetwright_cli.terminal.transport.agent_card import CARD_PATH, CardSummary, card_summary
 from fleetwright_cli.terminal.transport.endpoint import AgentEndpoint, AgentTarget
 from fleetwright_cli.terminal.transport.errors import AgentUnauthorized, AgentUnreachable, RequestError
@@ -73,11 +73,11 @@ class AgentClient:
             target = await self._opened()
             try:
                 response = await self._http.get(f"{target.url.rstrip('/')}{CARD_PATH}", headers=_headers(target))
-            except httpx.TransportError as error:
-                raise _unreachable(target, error) from None
+            except httpx.RequestError as error:
+                raise unreachable(target, error) from None
             _check(response)
             try:
-                document = response.json()
+                document = read_json(response.content)
             except ValueError:
                 document = None
             self._card = card_summary(document, address=target.url)
@@ -117,8 +117,8 @@ class AgentClient:
         target = await self._opened()
         try:
             response = await self._http.post(card.endpoint, json=_envelope(method, params), headers=_headers(target))
-        except httpx.TransportError as error:
-            raise _unreachable(target, error) from None
+        except httpx.RequestError as error:
+            raise unreachable(target, error) from None
         _check(response)
         return _result(response.content)
 
@@ -139,8 +139,8 @@ class AgentClient:
                 async for piece in response.aiter_raw():
                     for data in decoder.feed(piece):
                         yield _result(data)
-        except httpx.TransportError as error:
-            raise _unreachable(target, error) from None
+        except httpx.RequestError as error:
+            raise unreachable(target, error) from None
         except EventTooLong as error:
             raise RequestError(str(error)) from None
 
@@ -154,9 +154,16 @@ def _headers(target: AgentTarget) -> dict[str, str]:
     return {"A2A-Version": "1.0", "Accept-Encoding": "identity", **credential}
 
 
-def _unreachable(target: AgentTarget, error: httpx.TransportError) -> AgentUnreachable:
-    silent = isinstance(error, httpx.ReadTimeout)
-    return AgentUnreachable(f"{'no answer from' if silent else 'no connection to'} {target.url}")
+def unreachable(target: AgentTarget, error: httpx.RequestError) -> AgentUnreachable:
+    """Return the error for a request without a complete answer."""
+    match error:
+        case httpx.ReadTimeout():
+            what = "no answer from"
+        case httpx.TransportError():
+            what = "no connection to"
+        case _:  # Such as a body that is not compressed as its header says.
+            what = "no usable answer from"
+    return AgentUnreachable(f"{what} {target.url}")
 
 
 def _check(response: httpx.Response) -> None:
@@ -172,7 +179,7 @@ def _check(response: httpx.Response) -> None:
 def _result(body: bytes) -> Json:
     """Return the result of a JSON-RPC response. Raises: RequestError."""
     try:
-        document = json.loads(body) if len(body) <= _LARGEST else None
+        document = read_json(body) if len(body) <= _LARGEST else None
     except ValueError:
         document = None
     if not isinstance(document, dict):

@@ -1,11 +1,11 @@
 """Runs kubectl, which brings the plugins and proxies of the user's kubeconfig."""
 
 import asyncio
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fleetwright_api.encoding.untrusted_json import read_json
 from fleetwright_cli.no_cluster import NO_CLUSTER, lacks_cluster
 from fleetwright_cli.terminal.transport.errors import AgentUnreachable, ClusterNotConfigured, TransportError
 
@@ -74,7 +74,7 @@ async def kubectl_json(program: str, arguments: Sequence[str]) -> dict[str, Any]
             raise ClusterNotConfigured(NO_CLUSTER)
         raise AgentUnreachable(ended.reason)
     try:
-        document = json.loads(ended.output)
+        document = read_json(ended.output)
     except ValueError:
         document = None
     if not isinstance(document, dict):
