@@ -13,7 +13,7 @@ from tests.cli.kubectl import with_kubectl
 from tests.support.cli.dev_run import run_fleetwright, start_fleetwright
 from tests.support.cli.fleet import Fleet
 
-from fleetwright_cli.inspection.log_lines import AgentLogLine, TaskTrail, parse_line
+from fleetwright_cli.inspection.log_lines import AgentLogLine, LoggingAgent, TaskTrail, parse_line
 from fleetwright_cli.inspection.log_reading import ClusterLogs
 
 ROOT, PEER, OTHER = "11111111-a", "22222222-b", "33333333-c"
@@ -35,6 +35,11 @@ NEXT = log_line(6, task=OTHER, context=CONTEXT, message="task rests")
 STRANGE = log_line(1, task="99999999-z", context="zzzzzzzz", message="task rests")
 WAITS = log_line(5, task=ROOT, state="input-required", message="task rests")
 SECOND_END = log_line(8, task=OTHER, context=CONTEXT, state="failed", message="task rests")
+OTHER_FIRST = log_line(6, task=OTHER, message="task accepted")
+PEER_NEXT = log_line(7, "clerk", task=OTHER, message="task continues")
+CONTINUES = log_line(2, task=ROOT, message="task continues")
+SAME_NAME = AgentLogLine("desk", "shop", "desk-1", FIRST.fields | {"task": OTHER})
+DESK, CLERK = LoggingAgent("team", "desk"), LoggingAgent("team", "clerk")
 LINES = [STRANGE, NEXT, RESTS, ENDS, WARNS, BEGUN]
 
 
@@ -112,12 +117,12 @@ def test_logs_follows_all_agents(fleet: Fleet, cluster: Path) -> None:
     later = log_line(9, "clerk", task=PEER, message="a person answered")
     _write_lines(cluster / "desk-1.logs", FIRST, BEGUN)
     _write_lines(cluster / "desk-1.follow")
-    _write_lines(cluster / "clerk-1.follow", RESTS, later)
+    _write_lines(cluster / "clerk-1.follow", RESTS, PEER_NEXT, later)
     words = ("logs", "-n", "team", ROOT, "--follow")
     with start_fleetwright(*words, environment=with_kubectl(fleet, cluster)) as (process, output):
         shown = [output.readline() for _ in range(5)]
         process.send_signal(signal.SIGINT)
-        assert process.wait() == 1, "the first lines of the tasks are missing"
+        assert process.wait() == 1, "the first lines of the peer's task are missing"
     assert "a person answered" in shown[-1]
     assert sum("task rests" in line for line in shown) == 1, "a line that comes twice is printed once"
 
@@ -189,8 +194,11 @@ def test_trail_knows_the_end_of_a_task(wanted, lines, ended):
     ("lines", "missing"),
     [
         pytest.param([FIRST, BEGUN, PEER_FIRST, RESTS, ENDS], {}, id="complete"),
-        pytest.param([BEGUN, PEER_FIRST, RESTS, ENDS], {ROOT: "desk"}, id="the beginning"),
-        pytest.param([FIRST, BEGUN, RESTS, ENDS], {PEER: "clerk"}, id="the beginning of the peer's task"),
+        pytest.param([OTHER_FIRST, BEGUN, PEER_FIRST, RESTS, ENDS], {ROOT: DESK}, id="the beginning"),
+        pytest.param([CONTINUES, ENDS], {ROOT: DESK}, id="the beginning of a task that continues"),
+        pytest.param([FIRST, BEGUN, PEER_NEXT, RESTS, ENDS], {PEER: CLERK}, id="the beginning of the peer's task"),
+        pytest.param([BEGUN, PEER_FIRST, RESTS, ENDS], {}, id="an image that logs no start"),
+        pytest.param([SAME_NAME, ENDS], {}, id="an agent of this name in another namespace that logs the start"),
         pytest.param([STRANGE], {}, id="another task"),
     ],
 )
@@ -198,6 +206,33 @@ def test_trail_names_the_tasks_whose_first_lines_are_missing(lines, missing):
     trail = TaskTrail(ROOT)
     trail.take(lines)
     assert trail.incomplete_tasks == missing
+
+
+@pytest.mark.parametrize(
+    ("lines", "unseen"),
+    [
+        pytest.param([FIRST, BEGUN, ENDS], {PEER: CLERK}, id="none"),
+        pytest.param([FIRST, BEGUN, RESTS, ENDS], {}, id="the last one"),
+        pytest.param([FIRST, ENDS], {}, id="no peer"),
+    ],
+)
+def test_trail_names_the_tasks_of_peers_without_a_line(lines, unseen):
+    trail = TaskTrail(ROOT)
+    trail.take(lines)
+    assert trail.unseen_peer_tasks == unseen
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"task": ROOT, "state": {}, "message": [], "peerTask": {}, "peer": 7}, id="of a wanted task"),
+        pytest.param({"task": {"id": ROOT}, "context": [ROOT], "traceId": {}}, id="instead of an id"),
+    ],
+)
+def test_trail_accepts_fields_of_any_type(fields):
+    trail = TaskTrail(ROOT)
+    trail.take([FIRST, log_line(2, **fields), ENDS])
+    assert (trail.has_ended, trail.incomplete_tasks, trail.unseen_peer_tasks) == (True, {}, {})
 
 
 def _write_lines(path: Path, *lines: AgentLogLine) -> None:
@@ -209,13 +244,29 @@ def test_logs_name_what_is_missing_after_a_pod_was_replaced(fleet: Fleet, cluste
     pods["items"][0]["status"]["startTime"] = "2026-11-25T10:00:01Z"
     pods["items"][1]["status"]["containerStatuses"][0]["restartCount"] = 3
     (cluster / "pods.json").write_text(json.dumps(pods))
+    _write_lines(cluster / "desk-1.logs", BEGUN, ENDS, OTHER_FIRST)
+    _write_lines(cluster / "clerk-1.logs", PEER_NEXT, RESTS)
     ended = _logs(fleet, cluster, ROOT)
     assert ended.returncode == 1
     desk, clerk = ended.stderr.splitlines()
-    assert desk.startswith(f"Incomplete: the first lines of task {ROOT} of agent desk are missing (pod desk-1 runs")
-    assert "runs since 2026-11-25T10:00:01Z)" in desk
+    wanted = f"Incomplete: the first lines of task {ROOT} of agent team/desk are missing (pod desk-1 runs since "
+    assert desk.startswith(f"{wanted}2026-11-25T10:00:01Z)")
     assert "2 earlier runs of its container have no log" in clerk
     assert "look into its log collector" in clerk
+    assert "an older or own image" in clerk
+
+
+def test_logs_of_an_image_that_logs_no_start_are_complete(fleet: Fleet, cluster: Path) -> None:
+    ended = _logs(fleet, cluster, ROOT)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_logs_name_a_task_of_a_peer_whose_log_has_no_line_of_it(fleet: Fleet, cluster: Path) -> None:
+    _write_lines(cluster / "clerk-1.logs")
+    _write_lines(cluster / "clerk-1.previous")
+    ended = _logs(fleet, cluster, ROOT)
+    assert ended.returncode == 1
+    assert f"all lines of task {PEER}, which was begun at agent team/clerk, are missing (pod clerk-1" in ended.stderr
 
 
 def test_logs_of_a_whole_task_have_its_start_and_its_tools(fleet: Fleet, cluster: Path) -> None:

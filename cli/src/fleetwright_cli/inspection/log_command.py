@@ -11,11 +11,12 @@ import click
 
 from fleetwright_cli.cluster.options import OUTPUT, PLACE, check_duration
 from fleetwright_cli.cluster.output import dump_yaml
+from fleetwright_cli.cluster.tables import visible
 from fleetwright_cli.terminal.commands import with_options
 from fleetwright_cli.terminal.headless.outcome import ExitCode
 
 if TYPE_CHECKING:
-    from fleetwright_cli.inspection.log_lines import AgentLogLine, TaskTrail
+    from fleetwright_cli.inspection.log_lines import AgentLogLine, LoggingAgent, TaskTrail
     from fleetwright_cli.inspection.log_reading import ClusterLogs, LogSource
 
 _MOST_RECENT: Final = 50_000
@@ -37,12 +38,12 @@ _MOST_RECENT: Final = 50_000
 def logs_command(
     task: str, context: str | None, namespace: str | None, everywhere: bool, since: str, follow: bool, output: str
 ) -> None:
-    """Print the log lines of a TASK across its agents, in time order, and name the tasks whose first lines are missing.
+    """Print the log lines of a TASK across its agents, in time order, and name the tasks whose lines are missing.
 
     TASK is the id of a task, of a conversation (contextId) or of a trace, or its first characters, at least eight. The
     lines of tasks that it has begun at other agents are included. The output json is one object a line. --follow ends
     with the task; for a conversation or a trace it ends only when interrupted. The exit code is 1 if there is no such
-    line, if the log of an agent cannot be read, or if first lines are missing, and 4 if no log can be read.
+    line, if the log of an agent cannot be read, or if lines are missing, and 4 if no log can be read.
     """
     from fleetwright_cli.administration.commands import finished
     from fleetwright_cli.inspection.log_lines import SHORTEST, TaskTrail
@@ -111,10 +112,15 @@ class _LogView:
                 del recent[next(iter(recent))]
 
     def report_missing(self) -> None:
-        """Name the tasks whose first lines are missing, and how far back the logs of their agents reach."""
-        for task, agent in sorted(self._trail.incomplete_tasks.items()):
-            click.echo(f"Incomplete: {missing_text(task, agent, self._sources)}", err=True)
-            self.code = self.code or ExitCode.FAILED
+        """Name the tasks of which lines are missing, and how far back the logs of their agents reach."""
+        for what, missing in (
+            ("the first lines of task {} of agent {} are", self._trail.incomplete_tasks),
+            ("all lines of task {}, which was begun at agent {}, are", self._trail.unseen_peer_tasks),
+        ):
+            for task, agent in sorted(missing.items()):
+                text = describe_missing_lines(what.format(visible(task), visible(str(agent))), agent, self._sources)
+                click.echo(f"Incomplete: {text}", err=True)
+                self.code = self.code or ExitCode.FAILED
 
     def _show(self, lines: "Sequence[AgentLogLine]") -> None:
         self._has_shown = self._has_shown or bool(lines)
@@ -124,19 +130,25 @@ class _LogView:
             click.echo(text)
 
 
-def missing_text(task: str, agent: str, sources: "Sequence[LogSource]") -> str:
-    """Return where the first lines of a task may be. Pure."""
+def describe_missing_lines(subject: str, agent: "LoggingAgent", sources: "Sequence[LogSource]") -> str:
+    """Return why lines of a task may be missing, and where they may be. Pure.
+
+    Args:
+        subject: The missing lines, with the verb.
+        agent: The agent that works on the task.
+        sources: The pods whose logs were read.
+    """
     kept = [
         f"pod {each.name} runs since {each.started or '-'}"
         + (f", and {each.restarts - 1} earlier runs of its container have no log" if each.restarts > 1 else "")
         for each in sources
-        if each.agent == agent
+        if (each.namespace, each.agent) == agent
     ]
-    reach = "; ".join(kept) or "it has no pod"
+    reach = "; ".join(kept) or "no pod of it was found; -A reads all namespaces"
     return (
-        f"the first lines of task {task} of agent {agent} are missing ({reach}). --since reads older lines. The cluster"
-        " keeps no log of earlier pods, so also look into its log collector. An agent with spec.logging.level warning"
-        " or error writes no such lines"
+        f"{subject} missing ({reach}). --since reads older lines. The cluster keeps no log of earlier pods, so also"
+        " look into its log collector. An agent with an older or own image, or with spec.logging.level warning or"
+        " error, may write no such lines"
     )
 
 

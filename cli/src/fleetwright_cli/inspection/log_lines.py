@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from fleetwright_api.encoding.untrusted_json import read_json
 from fleetwright_cli.cluster.tables import visible
@@ -18,10 +18,22 @@ SHORTEST: Final = 8
 """The fewest characters of an id that are accepted instead of the whole id; `tasks` shows this many."""
 _MOST_WAITING: Final = 20_000
 _BEGINNING: Final = "task accepted"
+_STARTS: Final = frozenset({_BEGINNING, "task continues"})
+"""The messages of the line that an agent of the project's image writes when it starts to work on a message."""
 _ENDED: Final = frozenset({"completed", "failed", "canceled", "rejected"})
 """The values of `state` in the last line of a task."""
 _COMMON: Final = ("time", "level", "logger", "message")
 _LONGEST: Final = 200
+
+
+class LoggingAgent(NamedTuple):
+    """An agent whose log lines are read."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +46,16 @@ class AgentLogLine:
     fields: Mapping[str, Any]
 
     @property
+    def source(self) -> LoggingAgent:
+        return LoggingAgent(self.namespace, self.agent)
+
+    @property
     def time(self) -> str:
         return str(self.fields.get("time", ""))
+
+    @property
+    def message(self) -> str:
+        return self.text_field("message")
 
     @property
     def at(self) -> float:
@@ -48,6 +68,11 @@ class AgentLogLine:
     @property
     def document(self) -> dict[str, Any]:
         return {"agent": self.agent, "namespace": self.namespace, "pod": self.pod, **self.fields}
+
+    def text_field(self, name: str) -> str:
+        """Return a field; empty if it is missing or no text, because a container may write any JSON."""
+        value = self.fields.get(name)
+        return value if isinstance(value, str) else ""
 
     def text(self, width: int) -> str:
         """Return the line for people. Args: `width` is that of the column of agents."""
@@ -75,8 +100,12 @@ class TaskTrail:
         self._tasks: set[str] = set()
         self._waiting: deque[AgentLogLine] = deque(maxlen=_MOST_WAITING)
         """Lines that belong to no known task. A later line may show that they do."""
-        self._agents: dict[str, str] = {}
+        self._agents: dict[str, LoggingAgent] = {}
         """The agent of each task of which there is a line."""
+        self._peer_tasks: dict[str, LoggingAgent] = {}
+        """The peer of each task that an agent has begun at a peer."""
+        self._logs_starts: set[LoggingAgent] = set()
+        """The agents of which any line says that they start to work on a message."""
         self._begun: set[str] = set()
         """The tasks of which the first line was found."""
         self._named: set[str] = set()
@@ -89,13 +118,28 @@ class TaskTrail:
         return bool(self._named) and self._named <= self._ended
 
     @property
-    def incomplete_tasks(self) -> Mapping[str, str]:
-        """The agent of each found task whose first line is missing. Logs lose their oldest lines first."""
-        return {task: agent for task, agent in self._agents.items() if task not in self._begun}
+    def incomplete_tasks(self) -> Mapping[str, LoggingAgent]:
+        """The agent of each found task whose first line is missing. Logs lose their oldest lines first.
+
+        An agent that never logs the start of a task, such as one of an own image, has no incomplete task.
+        """
+        return {
+            task: agent
+            for task, agent in self._agents.items()
+            if task not in self._begun and agent in self._logs_starts
+        }
+
+    @property
+    def unseen_peer_tasks(self) -> Mapping[str, LoggingAgent]:
+        """The peer of each task that an agent has begun at it, and of which no line was found."""
+        return {task: peer for task, peer in self._peer_tasks.items() if task not in self._agents}
 
     def take(self, lines: Iterable[AgentLogLine]) -> Sequence[AgentLogLine]:
         """Return the lines that are now known to belong to the task, in time order."""
-        self._waiting.extend(lines)
+        for line in lines:
+            self._waiting.append(line)
+            if line.message in _STARTS:
+                self._logs_starts.add(line.source)
         found: list[AgentLogLine] = []
         known = -1
         while known < len(self._tasks):
@@ -108,26 +152,29 @@ class TaskTrail:
         return sorted(found, key=lambda line: line.at)
 
     def _belongs(self, line: AgentLogLine) -> bool:
-        task, peer_task = line.fields.get("task"), line.fields.get("peerTask")
-        named = (task, line.fields.get("context"), line.fields.get("traceId"))
+        task, peer_task = line.text_field("task"), line.text_field("peerTask")
+        named = (task, line.text_field("context"), line.text_field("traceId"))
         if task not in self._tasks and not any(map(self._is_wanted, named)):
             return False
-        self._tasks |= {each for each in (task, peer_task) if isinstance(each, str) and each}
-        if isinstance(task, str) and task:
+        self._tasks |= {each for each in (task, peer_task) if each}
+        if task:
             self._note(task, line)
+        if peer_task:
+            namespace, _, name = line.text_field("peer").rpartition("/")
+            self._peer_tasks[peer_task] = LoggingAgent(namespace, name)
         return True
 
     def _note(self, task: str, line: AgentLogLine) -> None:
-        self._agents.setdefault(task, line.agent)
+        self._agents.setdefault(task, line.source)
         if self._is_wanted(task):
             self._named.add(task)
-        if line.fields.get("message") == _BEGINNING:
+        if line.message == _BEGINNING:
             self._begun.add(task)
-        if line.fields.get("state") in _ENDED:
+        if line.text_field("state") in _ENDED:
             self._ended.add(task)
 
-    def _is_wanted(self, value: object) -> bool:
-        return isinstance(value, str) and value.startswith(self._wanted)
+    def _is_wanted(self, value: str) -> bool:
+        return value.startswith(self._wanted)
 
 
 def _short(value: Any) -> str:
