@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.selection import matches_labels
 
 from fleetwright_api import names
+from fleetwright_cli.inspection.support_report import INSTALLATION_PODS
 from fleetwright_gateway.settings import GatewaySettings, settings_from
 from fleetwright_operator import environment as operator_environment
 
@@ -35,6 +37,18 @@ def test_gateway_is_absent_by_default(render: Render) -> None:
     documents = render()
     assert not [each for each in documents if "gateway" in each["metadata"]["name"]]
     assert not [name for name in environment(documents, "fw-operator") if "GATEWAY" in name]
+
+
+def test_support_report_selects_the_pods_of_the_operator_and_the_gateway(render: Render) -> None:
+    templates = {
+        each["metadata"]["name"]: each["spec"]["template"]["metadata"]["labels"]
+        for each in render(gateway=ON)
+        if each["kind"] == "Deployment"
+    }
+    selected = [
+        name for selector in INSTALLATION_PODS for name, labels in templates.items() if matches_labels(selector, labels)
+    ]
+    assert selected == ["fw-operator", GATEWAY]
 
 
 def test_gateway_reads_exactly_the_rendered_environment(render: Render) -> None:

@@ -45,7 +45,11 @@ if "logs" in words:
 name = next((word for word in ("config", "version") if word in words), None) or words[words.index("get") + 1]
 path = here / f"{{name}}.json"
 if path.exists():
-    sys.exit(print(path.read_text()))
+    document = json.loads(path.read_text())
+    if "items" in document:
+        from tests.cli.selection import is_selected
+        document["items"] = [item for item in document["items"] if is_selected(item, words)]
+    sys.exit(print(json.dumps(document)))
 if name == "config":
     sys.exit("error: current-context must exist in order to minify")
 if (here / f"{{name}}.error").exists():

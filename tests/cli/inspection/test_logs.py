@@ -13,6 +13,7 @@ from tests.cli.kubectl import with_kubectl
 from tests.support.cli.dev_run import run_fleetwright, start_fleetwright
 from tests.support.cli.fleet import Fleet
 
+from fleetwright_api import names
 from fleetwright_cli.inspection.log_lines import AgentLogLine, LoggingAgent, TaskTrail, parse_line
 from fleetwright_cli.inspection.log_reading import ClusterLogs
 
@@ -89,7 +90,8 @@ def cluster(fleet: Fleet, kubectl: Path) -> Path:
     """Return the folder of kubectl, with the logs of two agents. The container of one has been restarted."""
 
     def pod(agent, restarts):
-        metadata = {"name": f"{agent}-1", "namespace": "team", "labels": {"fleetwright.dev/agent": agent}}
+        labels = {**names.labels(names.AGENT, agent), names.COMPONENT: "agent"}
+        metadata = {"name": f"{agent}-1", "namespace": "team", "labels": labels}
         return {"metadata": metadata, "status": {"containerStatuses": [{"name": "agent", "restartCount": restarts}]}}
 
     (kubectl / "pods.json").write_text(json.dumps({"items": [pod("desk", 0), pod("clerk", 1)]}))

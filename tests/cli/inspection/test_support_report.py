@@ -2,6 +2,7 @@
 
 import json
 import tarfile
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -19,11 +20,14 @@ from tests.support.cli.fleet import Fleet
 from tests.support.http_server import serve_in_thread
 
 from fleetwright_a2a.redaction.redactor import Redactor
+from fleetwright_api import names
+from fleetwright_cli.inspection.log_reading import ContainerRun, read_container_log
 from fleetwright_cli.inspection.support_report import redact_log
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 PASSWORD = "tomato-soup-99"
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKC\nAQEAfoobar\n-----END RSA PRIVATE KEY-----"
+BODY = PEM.split("\n")[2:]
 Report = Callable[..., CompletedProcess[str]]
 AGENT = {
     "metadata": {"name": "desk", "namespace": "team", "annotations": {"note": "internal-note"}},
@@ -31,21 +35,38 @@ AGENT = {
     "status": {
         "installation": "system/fleetwright-operator",
         "conditions": [{"type": "Ready", "status": "False", "message": f"401: Bearer {TOKEN}"}],
+        "credentials": {"expires": "2026-12-01T00:00:00Z"},
+        "clients": [{"name": "default", "secret": "desk-client-default"}],
     },
 }
 
 
-def pod(name: str, container: str, *, namespace: str = "team", restarts: int = 0) -> dict[str, Any]:
+def labels(kind: str, name: str, component: str) -> dict[str, str]:
+    return {**names.labels(kind, name), names.COMPONENT: component}
+
+
+DESK = labels(names.AGENT, "desk", "agent")
+
+
+def pod(
+    name: str,
+    container: str,
+    *,
+    namespace: str = "team",
+    restarts: int = 0,
+    labels: dict[str, str] = DESK,
+) -> dict[str, Any]:
     return {
-        "metadata": {"name": name, "namespace": namespace, "labels": {"fleetwright.dev/agent": "desk"}},
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
         "spec": {"containers": [{"name": container, "env": [{"name": "X", "value": "plain-env-value"}]}]},
         "status": {"phase": "Running", "containerStatuses": [{"name": container, "restartCount": restarts}]},
     }
 
 
-def event(kind: str, name: str, message: str) -> dict[str, Any]:
-    about = {"kind": kind, "name": name, "namespace": "team"}
-    return {"involvedObject": about, "reason": "R", "message": message, "type": "Warning"}
+def event(kind: str, name: str, message: str = "", *, namespace: str = "team", **about: str) -> dict[str, Any]:
+    involved = {"kind": kind, "name": name, "namespace": namespace, **about}
+    head = {"metadata": {"namespace": namespace}}
+    return {**head, "involvedObject": involved, "reason": "R", "message": message, "type": "Warning"}
 
 
 @pytest.fixture
@@ -63,11 +84,13 @@ def report(fleet: Fleet, kubectl: Path) -> Iterator[Report]:
     (kubectl / "skills.fleetwright.dev.json").write_text(json.dumps({"items": []}))
     (kubectl / "pods.json").write_text(json.dumps({"items": [pod("desk-1", "agent", restarts=1)]}))
     events = [
-        event("Agent", "desk", f"pull with password={PASSWORD} fails"),
+        event("Agent", "desk", f"pull with password={PASSWORD} fails", apiVersion="fleetwright.dev/v1alpha1"),
         event("Pod", "desk-1", "restarted"),
         event("Pod", "shop-1", "another-program"),
     ]
     (kubectl / "events.json").write_text(json.dumps({"items": events}))
+    for plural in ("replicasets.apps", "deployments.apps", "persistentvolumeclaims", "services"):
+        (kubectl / f"{plural}.json").write_text(json.dumps({"items": []}))
     line = {"level": "info", "message": "task rests", "authorization": PASSWORD, "url": f"https://x:{PASSWORD}@host/"}
     (kubectl / "desk-1.logs").write_text(f"{json.dumps(line)}\nnoise\n{PEM}\n")
     (kubectl / "desk-1.previous").write_text("Traceback\n")
@@ -120,9 +143,68 @@ def test_report_is_one_private_archive_of_versions_states_events_and_logs(report
     assert installation["name"] == "system/fleetwright-operator"
     (agent,) = json.loads(files["objects/agents.json"])
     assert agent["status"]["conditions"][0]["message"] == "401: [REDACTED]"
+    assert agent["status"]["credentials"] == {"expires": "2026-12-01T00:00:00Z"}
+    assert agent["status"]["clients"] == [{"name": "default", "secret": "desk-client-default"}]
     assert [each["object"]["name"] for each in json.loads(files["events.json"])] == ["desk", "desk-1"]
     assert '"message": "task rests"' in files["logs/team/desk-1.agent.log"]
     assert files["logs/team/desk-1.agent.previous.log"] == "Traceback\n"
+
+
+def test_report_has_the_pods_and_logs_of_the_installation_and_the_pods_of_servers(
+    report: Report, kubectl: Path
+) -> None:
+    chart = {names.MANAGED_BY: "Helm"}
+    gateway = {names.NAME: "fleetwright", names.COMPONENT: "gateway"}
+    namesake = labels(names.AGENT, "fleetwright-operator", "agent")
+    pods = [
+        pod("operator-1", "operator", namespace="system", labels={**chart, names.NAME: "fleetwright-operator"}),
+        pod("gateway-1", "gateway", namespace="system", labels={**chart, **gateway}),
+        pod("namesake-1", "agent", labels=namesake),
+        pod("orders-1", "server", labels=labels(names.MCP_SERVER, "orders", "mcpserver")),
+        pod("desk-9", "agent", labels={**chart, names.NAME: "desk"}),
+    ]
+    (kubectl / "pods.json").write_text(json.dumps({"items": pods}))
+    for each in pods:
+        (kubectl / f"{each['metadata']['name']}.logs").write_text("ready\n")
+    report("--file", "r.tar.gz")
+    files = read_archive(kubectl / "r.tar.gz")
+    shown = [each["metadata"]["name"] for each in json.loads(files["pods.json"])]
+    assert shown == ["operator-1", "gateway-1", "namesake-1", "orders-1"]
+    assert sorted(name for name in files if name.startswith("logs/")) == [
+        "logs/system/gateway-1.gateway.log",
+        "logs/system/operator-1.operator.log",
+        "logs/team/namesake-1.agent.log",
+    ]
+
+
+def test_report_has_only_events_of_its_own_objects(report: Report, kubectl: Path) -> None:
+    def child(name: str) -> dict[str, Any]:
+        return {"metadata": {"name": name, "namespace": "team", "labels": DESK}}
+
+    (kubectl / "replicasets.apps.json").write_text(json.dumps({"items": [child("desk-7f9c5d")]}))
+    (kubectl / "persistentvolumeclaims.json").write_text(json.dumps({"items": [child("desk-memory")]}))
+    group = {"apiVersion": "fleetwright.dev/v1alpha1"}
+    ours = [
+        event("Agent", "gone", **group),
+        event("Pod", "desk-1"),
+        event("Pod", "desk-7f9c5d-x2x4k"),
+        event("ReplicaSet", "desk-7f9c5d"),
+        event("Deployment", "desk"),
+        event("PersistentVolumeClaim", "desk-memory"),
+    ]
+    others = [
+        event("Pod", "desk-frontend-1"),
+        event("Deployment", "desk-frontend"),
+        event("Deployment", "desk", namespace="shop"),
+        event("Agent", "desk-2", apiVersion="example.com/v1"),
+        event("Node", "desk"),
+    ]
+    (kubectl / "events.json").write_text(json.dumps({"items": ours + others}))
+    report("--file", "r.tar.gz", "-A")
+    shown = json.loads(read_archive(kubectl / "r.tar.gz")["events.json"])
+    assert [each["object"] for each in shown] == [
+        {key: each["involvedObject"][key] for key in ("kind", "namespace", "name")} for each in ours
+    ]
 
 
 def test_report_has_no_secret_and_names_what_it_excludes(report: Report, kubectl: Path) -> None:
@@ -140,7 +222,8 @@ def test_report_has_no_secret_and_names_what_it_excludes(report: Report, kubectl
     [
         pytest.param("version.json", "the versions of Kubernetes: ", id="versions"),
         pytest.param("skills.fleetwright.dev.json", "the Skill objects: ", id="objects"),
-        pytest.param("pods.json", "the pods of agents: ", id="pods"),
+        pytest.param("pods.json", "the pods of agents and McpServers: ", id="pods"),
+        pytest.param("replicasets.apps.json", "the ReplicaSet objects of agents: ", id="children"),
         pytest.param("events.json", "the Events: ", id="events"),
         pytest.param("desk-1.previous", "the log of team/desk-1.agent.previous: ", id="a log"),
     ],
@@ -170,6 +253,35 @@ def test_report_names_a_log_whose_beginning_is_cut(report: Report, kubectl: Path
 
 
 @pytest.mark.parametrize(
+    ("log", "wanted"),
+    [
+        pytest.param(f"password={'p4ss' * 600_000}\nsecond\n", "second\n", id="a line of which the end is left"),
+        pytest.param(f"password={'p4ss' * 600_000}", "", id="no other line"),
+    ],
+)
+def test_report_drops_a_line_whose_beginning_is_cut(report: Report, kubectl: Path, log: str, wanted: str) -> None:
+    (kubectl / "desk-1.logs").write_text(log)
+    ended = report("--file", "r.tar.gz")
+    assert read_archive(kubectl / "r.tar.gz")["logs/team/desk-1.agent.log"] == wanted
+    assert "the log of team/desk-1.agent: lines before" in ended.stderr
+
+
+@pytest.mark.process
+async def test_long_log_needs_little_memory(tmp_path: Path) -> None:
+    program = tmp_path / "kubectl"
+    program.write_text("#!/bin/sh\nhead -c 33554432 /dev/zero | tr '\\0' 'x'\necho\necho end\n")
+    program.chmod(0o755)
+    tracemalloc.start()
+    try:
+        log = await read_container_log(ContainerRun("n", "p", "c"), place=(), kubectl=str(program), most=65_536)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (log.content, log.is_cut) == (b"end\n", True)
+    assert peak < 4 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
     ("words", "code", "wanted"),
     [
         pytest.param(["--file", "kubeconfig"], 1, "--force replaces it", id="an existing file"),
@@ -187,6 +299,14 @@ def test_report_names_the_wrong_option(report: Report, words: list[str], code: i
         pytest.param([], "", id="nothing"),
         pytest.param(["plain", '{"password": "x"}'], 'plain\n{"password": "[REDACTED]"}\n', id="both kinds"),
         pytest.param(["a", *PEM.split("\n"), "b"], "a\n[REDACTED]\nb\n", id="a secret of several lines"),
+        pytest.param([*BODY, "rest"], "[REDACTED]\nrest\n", id="the end of a key"),
+        pytest.param(["a", *BODY, "b"], "[REDACTED]\nb\n", id="the end of a key after other text"),
+        pytest.param(["a", *PEM.split("\n")[:-1], "b"], "a\n[REDACTED]\n", id="a key without an end"),
+        pytest.param([*PEM.split("\n")[:2], "{}", *BODY, "", "b"], "[REDACTED]\n{}\n\nb\n", id="JSON within a key"),
+        pytest.param(
+            [*PEM.split("\n"), "x", *BODY], "[REDACTED]\n[REDACTED]\n", id="the end of a second key after a first"
+        ),
+        pytest.param([f"key: {PEM} - {PEM}."], "key: [REDACTED] - [REDACTED].\n", id="two keys in one line"),
         pytest.param(["[1]", "7"], "[1]\n7\n", id="JSON that is no object"),
         pytest.param(["[" * 100_000], "[" * 100_000 + "\n", id="JSON that is nested too deeply"),
     ],

@@ -34,6 +34,15 @@ class ContainerRun:
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerLog:
+    """The log of one run of a container. It begins with the first byte of a line."""
+
+    content: bytes
+    is_cut: bool = False
+    """True if earlier lines of the run are missing because the log has more bytes than were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
 class LogSource:
     """A pod of an agent."""
 
@@ -100,7 +109,7 @@ class ClusterLogs:
                 )
         except AgentUnreachable as error:
             return AgentUnreachable(f"the log of pod {pod.name} cannot be read: {error}")
-        lines = (_parsed(text, pod) for text in log.splitlines())
+        lines = (_parsed(text, pod) for text in log.content.splitlines())
         return [line for line in lines if line is not None]
 
     async def follow(self, start: datetime) -> AsyncIterator[AgentLogLine | None]:
@@ -161,8 +170,13 @@ def list_container_runs(pod: Mapping[str, Any], container: str) -> list[Containe
 
 
 async def read_container_log(
-    run: ContainerRun, *options: str, place: Sequence[str], kubectl: str = "kubectl", seconds: float = _SECONDS
-) -> bytes:
+    run: ContainerRun,
+    *options: str,
+    place: Sequence[str],
+    kubectl: str = "kubectl",
+    seconds: float = _SECONDS,
+    most: int | None = None,
+) -> ContainerLog:
     """Return the log of one run of a container.
 
     Args:
@@ -171,16 +185,20 @@ async def read_container_log(
         place: The options of kubectl that select the cluster.
         kubectl: The program to run.
         seconds: How long the reading may take.
+        most: The maximum number of bytes, of the end of the log; None for all.
 
     Raises:
         AgentUnreachable: The log cannot be read. The message is the reason.
         TransportError: kubectl is missing.
     """
     previous = ("--previous",) if run.is_previous else ()
-    ended = await kubectl_run(kubectl, _log_words(run, place, *options, *previous), seconds=seconds)
+    ended = await kubectl_run(kubectl, _log_words(run, place, *options, *previous), seconds=seconds, most=most)
     if ended.code:
         raise AgentUnreachable(ended.reason)
-    return ended.output
+    if ended.is_cut:
+        # Nothing recognizes the rest of a secret whose beginning is cut off.
+        return ContainerLog(ended.output.partition(b"\n")[2], is_cut=True)
+    return ContainerLog(ended.output)
 
 
 def _log_words(run: ContainerRun, place: Sequence[str], *options: str) -> tuple[str, ...]:

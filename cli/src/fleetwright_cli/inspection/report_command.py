@@ -30,9 +30,9 @@ def report_command(cluster: "ClusterClient", everywhere: bool, since: str, file:
     """Write a support report into one archive: versions, states, events and logs.
 
     The archive has the installations, the status of Agents, McpServers and Skills, their pods and Events, and the logs
-    of the operator, the gateway and the agents. Secrets are not read, and text in the format of a secret is replaced.
-    Only you can read the file. Its README.txt names what it excludes. Standard error names only what could not be read
-    or is not complete.
+    of the operator, the gateway and the agents, but not those of McpServers. Secrets are not read, and text in the
+    format of a secret is replaced. Only you can read the file. Its README.txt names what it excludes. Standard error
+    names only what could not be read or is not complete.
     """
     from fleetwright_cli.administration.commands import finished
     from fleetwright_cli.administration.export_file import complete_file
@@ -41,13 +41,14 @@ def report_command(cluster: "ClusterClient", everywhere: bool, since: str, file:
     now = datetime.now(UTC)
     name = f"fleetwright-report-{now:%Y%m%dT%H%M%SZ}"
     path = file or Path(f"{name}.tar.gz")
-    with complete_file(path, replaces=force) as output:
-        report = finished(lambda: collect_report(cluster, everywhere=everywhere, since=since, now=now))
-        with tarfile.open(fileobj=output, mode="w:gz") as archive:
-            for inner, content in sorted(report.files.items()):
-                entry = tarfile.TarInfo(f"{name}/{inner}")
-                entry.size, entry.mode, entry.mtime = len(content), 0o600, int(now.timestamp())
-                archive.addfile(entry, io.BytesIO(content))
-    for gap in report.gaps:
+    with complete_file(path, replaces=force) as output, tarfile.open(fileobj=output, mode="w:gz") as archive:
+
+        def add_file(inner: str, content: bytes) -> None:
+            entry = tarfile.TarInfo(f"{name}/{inner}")
+            entry.size, entry.mode, entry.mtime = len(content), 0o600, int(now.timestamp())
+            archive.addfile(entry, io.BytesIO(content))
+
+        gaps = finished(lambda: collect_report(cluster, add_file, everywhere=everywhere, since=since, now=now))
+    for gap in gaps:
         click.echo(f"Missing: {gap}", err=True)
     click.echo(str(path))

@@ -10,6 +10,7 @@ from fleetwright_cli.no_cluster import NO_CLUSTER, lacks_cluster
 from fleetwright_cli.terminal.transport.errors import AgentUnreachable, ClusterNotConfigured, TransportError
 
 _SECONDS: Final = 30.0
+_PIECE: Final = 64 * 1024
 _LONGEST: Final = 300
 
 
@@ -20,6 +21,8 @@ class KubectlResult:
     code: int
     output: bytes
     errors: bytes
+    is_cut: bool = False
+    """True if kubectl printed more, and the output is only the end of it."""
 
     @property
     def reason(self) -> str:
@@ -33,8 +36,16 @@ def place_options(context: str | None, namespace: str | None) -> tuple[str, ...]
     return tuple(word for option, value in chosen if value for word in (option, value))
 
 
-async def kubectl_run(program: str, arguments: Sequence[str], *, seconds: float = _SECONDS) -> KubectlResult:
+async def kubectl_run(
+    program: str, arguments: Sequence[str], *, seconds: float = _SECONDS, most: int | None = None
+) -> KubectlResult:
     """Run kubectl to its end.
+
+    Args:
+        program: The program to run.
+        arguments: Its arguments.
+        seconds: How long it may run.
+        most: The number of bytes that are kept of the end of its output; None for all.
 
     Raises:
         TransportError: kubectl is missing.
@@ -52,12 +63,29 @@ async def kubectl_run(program: str, arguments: Sequence[str], *, seconds: float 
         raise TransportError(f"{program} is not installed; install it, or give --url and --token-file") from None
     try:
         async with asyncio.timeout(seconds):
-            output, errors = await process.communicate()
+            (output, is_cut), (errors, _), _ = await asyncio.gather(
+                _read_end(process.stdout, most), _read_end(process.stderr, _PIECE), process.wait()
+            )
     except TimeoutError:
         process.kill()
         await process.wait()
         raise AgentUnreachable(f"kubectl {arguments[-1]}: no answer within {seconds:.0f} s") from None
-    return KubectlResult(process.returncode or 0, output, errors)
+    return KubectlResult(process.returncode or 0, output, errors, is_cut)
+
+
+async def _read_end(stream: asyncio.StreamReader | None, most: int | None) -> tuple[bytes, bool]:
+    """Read a stream to its end. Return at most its last `most` bytes, and whether it had more."""
+    kept, is_cut = bytearray(), False
+    while stream is not None and (piece := await stream.read(_PIECE)):
+        kept += piece
+        # Each byte is moved at most once, because the buffer grows to twice its size first.
+        if most is not None and len(kept) > 2 * most:
+            del kept[:-most]
+            is_cut = True
+    if most is not None and len(kept) > most:
+        del kept[:-most]
+        is_cut = True
+    return bytes(kept), is_cut
 
 
 async def kubectl_json(program: str, arguments: Sequence[str]) -> dict[str, Any]:
