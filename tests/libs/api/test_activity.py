@@ -25,7 +25,7 @@ def report(*, idle=900, own=None, scraped=NOW, wakes_at=None, **counts):
                 "2 tasks run",
                 "3 tasks wait for their turn",
                 "2 streams are open",
-                "2 push notifications are not delivered",
+                "2 push notifications wait for delivery",
             ],
             id="all that a caller may begin",
         ),

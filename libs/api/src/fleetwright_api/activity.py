@@ -34,7 +34,7 @@ class Activity:
 
     @property
     def is_busy(self) -> bool:
-        """True if a task runs or waits for its turn, a stream is open, or a push notification is not delivered."""
+        """True if a task runs or waits for its turn, a stream is open, or a push notification waits for delivery."""
         return any((self.running_tasks, self.waiting_tasks, self.open_streams, self.undelivered_pushes))
 
     @property
@@ -105,8 +105,8 @@ def find_sleep_obstacles(activity: Activity, *, after_idle: int, now: int) -> It
         (activity.open_streams, "a caller reads a stream", "{} streams are open"),
         (
             activity.undelivered_pushes,
-            "a push notification is not delivered",
-            "{} push notifications are not delivered",
+            "a push notification waits for delivery",
+            "{} push notifications wait for delivery",
         ),
     ):
         if count:
