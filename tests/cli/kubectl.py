@@ -43,6 +43,9 @@ if "logs" in words:
         time.sleep(3600)
     sys.exit()
 name = next((word for word in ("config", "version") if word in words), None) or words[words.index("get") + 1]
+refused = here / "-".join([name, *words[words.index(name) + 1 :][:1], "forbidden"])
+if refused.exists():
+    sys.exit(f"Error from server (Forbidden): {{refused.name}}")
 path = here / f"{{name}}.json"
 if path.exists():
     document = json.loads(path.read_text())

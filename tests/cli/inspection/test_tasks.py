@@ -130,6 +130,34 @@ def test_tasks_are_read_through_kubectl(fleet: Fleet, kubectl: Path, administrat
     assert bool(listed.stderr) == bool(limitation)
 
 
+@pytest.mark.parametrize(
+    "forbidden",
+    [
+        pytest.param("agents.fleetwright.dev-desk-forbidden", id="the Agent"),
+        pytest.param("secret-desk-client-boss-forbidden", id="the Secret of the administrator"),
+    ],
+)
+def test_tasks_without_the_rights_of_an_administrator_are_those_of_a_client(
+    fleet: Fleet, kubectl: Path, forbidden: str
+) -> None:
+    fleet.run("Look up order A-1002.")
+    agent = {"metadata": {"name": "desk", "namespace": "team"}, "spec": {"auth": {"administrators": ["boss"]}}}
+    (kubectl / "agents.fleetwright.dev.json").write_text(json.dumps(agent))
+    (kubectl / forbidden).touch()
+    environ = with_kubectl(fleet, kubectl)
+    listed = list_tasks("desk", "-n", "team", environ=environ)
+    assert (listed.returncode, "Look up order A-1002." in listed.stdout) == (0, True), listed.stderr
+    assert listed.stderr.startswith("Only the tasks of one client: Error from server (Forbidden)")
+    refused = list_tasks("desk", "-n", "team", "--owner", "client:default", environ=environ)
+    assert (refused.returncode, "(Forbidden)" in refused.stderr) == (4, True)
+
+
+def test_tasks_without_the_right_to_read_a_token_name_the_remedy(fleet: Fleet, kubectl: Path) -> None:
+    (kubectl / "secret.json").unlink()
+    listed = list_tasks("desk", "-n", "team", environ=with_kubectl(fleet, kubectl))
+    assert (listed.returncode, "name the client with --client" in listed.stderr) == (4, True), listed.stderr
+
+
 def test_tasks_refuse_a_client_beside_an_owner(fleet: Fleet) -> None:
     listed = list_tasks("desk", "--client", "a", "--owner", "client:a", environ=environment(fleet.home))
     assert (listed.returncode, "--client and --owner exclude each other" in listed.stderr) == (2, True)

@@ -96,9 +96,10 @@ def tasks_command(
 ) -> None:
     """List the newest tasks of AGENT: who asked for what, the cost, and why a task did not succeed.
 
-    The first of the Agent's spec.auth.administrators sees the tasks of all callers. If there is none, if the token is
-    not that of an administrator, or if the image of the agent is older, the list has the tasks of one client only, and
-    a note says so. With --owner, the command then fails.
+    The first of the Agent's spec.auth.administrators sees the tasks of all callers. If there is none, if you may not
+    read the Agent or the Secret of the administrator, if the token is not that of an administrator, or if the image of
+    the agent is older, the list has the tasks of one client only, and a note says so. With --owner, the command then
+    fails.
     """
     from fleetwright_cli.administration.commands import finished
     from fleetwright_cli.inspection.tasks import read_tasks, task_rows

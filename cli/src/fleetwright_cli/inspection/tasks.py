@@ -13,7 +13,12 @@ from fleetwright_cli.cluster.tables import visible
 from fleetwright_cli.terminal.commands import address_options
 from fleetwright_cli.terminal.transport.addresses import endpoint_of
 from fleetwright_cli.terminal.transport.agent_client import AgentClient
-from fleetwright_cli.terminal.transport.errors import AdministratorMissingError, NotAdministrator, RequestError
+from fleetwright_cli.terminal.transport.errors import (
+    AccessDenied,
+    AdministratorMissingError,
+    NotAdministrator,
+    RequestError,
+)
 
 TASKS_PATH: Final = "/admin/tasks"
 _HEAD: Final = ("TASK", "STATE", "CALLER", "CONVERSATION", "UPDATED", "COST", "REQUEST", "REASON")
@@ -38,7 +43,8 @@ async def read_tasks(agent: str | None, options: dict[str, Any], *, most: int, o
 
     A client that the options name sees its own tasks. Otherwise the first administrator of the agent sees the tasks of
     all callers. Without `owner`, the list falls back to the tasks of the client `default` if the agent has no
-    administrator, refuses the token (403), or has no such endpoint (404).
+    administrator, refuses the token (403), or has no such endpoint (404), or if the user may not read the Agent or the
+    Secret of its administrator.
 
     Args:
         agent: The agent; None if the options have its URL.
@@ -59,9 +65,10 @@ async def read_tasks(agent: str | None, options: dict[str, Any], *, most: int, o
             answer = await client.call("GET", TASKS_PATH, parameters)
         finally:
             await client.close()
-    except (NotAdministrator, RequestError) as error:
+    except (NotAdministrator, RequestError, AccessDenied) as error:
         is_older = isinstance(error, RequestError) and error.code == _NOT_FOUND
-        if owner is not None or not (is_older or isinstance(error, AdministratorMissingError | NotAdministrator)):
+        is_no_administrator = isinstance(error, AdministratorMissingError | NotAdministrator | AccessDenied)
+        if owner is not None or not (is_older or is_no_administrator):
             raise
         return ListedTasks(await _client_tasks(agent, {**options, "client": "default"}, most), str(error))
     return ListedTasks([task for task in answer.get("tasks") or () if isinstance(task, Mapping)])

@@ -11,7 +11,12 @@ from typing import Any, Final
 
 from fleetwright_api import names
 from fleetwright_cli.terminal.transport.endpoint import AgentTarget
-from fleetwright_cli.terminal.transport.errors import AgentNotFound, AgentUnreachable, ClusterNotConfigured
+from fleetwright_cli.terminal.transport.errors import (
+    AccessDenied,
+    AgentNotFound,
+    AgentUnreachable,
+    ClusterNotConfigured,
+)
 from fleetwright_cli.terminal.transport.kubectl import kubectl_json
 from fleetwright_cli.terminal.transport.pod_tunnel import PodTunnel
 
@@ -67,6 +72,9 @@ class ClusterEndpoint:
         secret = names.agent_client(self._agent, self._client)
         try:
             found, pods = await self._objects(secret)
+        except AccessDenied as error:
+            remedy = ". If you may read the Secret of another client, name the client with --client"
+            raise AccessDenied(f"{error}{remedy if 'secret' in str(error) else ''}") from None
         except AgentUnreachable as error:
             if _NOT_FOUND not in str(error):
                 raise

@@ -13,6 +13,10 @@ class ClusterNotConfigured(AgentUnreachable):
     """There is no kubeconfig, or it names no context."""
 
 
+class AccessDenied(AgentUnreachable):
+    """The user of the kubeconfig may not read an object of the cluster."""
+
+
 class AgentNotFound(AgentUnreachable):
     """There is no agent with this name."""
 

@@ -7,11 +7,17 @@ from typing import Any, Final
 
 from fleetwright_api.encoding.untrusted_json import read_json
 from fleetwright_cli.no_cluster import NO_CLUSTER, lacks_cluster
-from fleetwright_cli.terminal.transport.errors import AgentUnreachable, ClusterNotConfigured, TransportError
+from fleetwright_cli.terminal.transport.errors import (
+    AccessDenied,
+    AgentUnreachable,
+    ClusterNotConfigured,
+    TransportError,
+)
 
 _SECONDS: Final = 30.0
 _PIECE: Final = 64 * 1024
 _LONGEST: Final = 300
+_FORBIDDEN: Final = "(Forbidden)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +100,14 @@ async def kubectl_json(program: str, arguments: Sequence[str]) -> dict[str, Any]
     Raises:
         TransportError: kubectl is missing.
         ClusterNotConfigured: There is no kubeconfig, or it names no context.
+        AccessDenied: The user may not read the object.
         AgentUnreachable: kubectl failed. The message is its last line of errors.
     """
     ended = await kubectl_run(program, (*arguments, "-o", "json"))
     if ended.code:
         if lacks_cluster(ended.reason) and not await _uses_context(program, arguments):
             raise ClusterNotConfigured(NO_CLUSTER)
-        raise AgentUnreachable(ended.reason)
+        raise (AccessDenied if _FORBIDDEN in ended.reason else AgentUnreachable)(ended.reason)
     try:
         document = read_json(ended.output)
     except ValueError:
