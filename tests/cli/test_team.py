@@ -1,5 +1,7 @@
 """The tree of a team, its suspension and its bundle, on plain objects."""
 
+from contextlib import nullcontext
+
 import click
 import pytest
 import yaml
@@ -16,9 +18,9 @@ def agent(name, parent=None, *, suspend=False, suspend_team=False, **status):
     return {
         "apiVersion": "fleetwright.dev/v1alpha1",
         "kind": "Agent",
-        "metadata": {"name": name, "namespace": "n"},
+        "metadata": {"name": name, "namespace": "n", "generation": 1},
         "spec": spec,
-        "status": status,
+        "status": {"observedGeneration": 1, **status},
     }
 
 
@@ -113,10 +115,14 @@ class Cluster:
 
     def merge(self, kind, name, patch):
         self.patches.append((name, patch))
+        agent = self.agents[name]
+        self.agents[name] = {**agent, "metadata": {**agent["metadata"], "generation": 2}}
 
     def list(self, kind):
         changes = self.steps.pop(0) if self.steps else {}
-        self.agents |= {name: {**self.agents[name], "status": status} for name, status in changes.items()}
+        for name, status in changes.items():
+            observed = {"observedGeneration": self.agents[name]["metadata"]["generation"]}
+            self.agents[name] = {**self.agents[name], "status": {**observed, **status}}
         return list(self.agents.values())
 
 
@@ -142,7 +148,7 @@ def test_suspend_waits_until_pods_have_ended(capsys):
 
 
 def test_suspend_without_wait_reports_a_pod_that_ends(capsys):
-    cluster = Cluster([agent("lead", **SUSPENDING)])
+    cluster = Cluster([agent("lead", **SUSPENDING)], {"lead": SUSPENDING})
     command.suspend(cluster, "lead", wait=0, timing=Waits().timing)
     assert capsys.readouterr().out.startswith("Suspended lead; the team follows.")
 
@@ -176,9 +182,45 @@ def test_resume_waits_for_members_that_can_start(capsys, children, step):
     ],
 )
 def test_resume_names_members_that_do_not_start(child):
-    cluster = Cluster([agent("lead", **RUNNING), child])
+    cluster = Cluster([agent("lead", **SUSPENDED), child], {"lead": RUNNING})
     with pytest.raises(click.ClickException, match=r"not done after .* one$"):
         command.resume(cluster, "lead", wait=2, timing=Waits().timing)
+
+
+UNRESOLVED = [
+    {"type": "Accepted", "status": "True", "reason": "Valid"},
+    {"type": "ReferencesResolved", "status": "False", "reason": "McpServerNotFound", "message": "no McpServer 'x'"},
+    {"type": "Ready", "status": "False", "reason": "McpServerNotFound"},
+]
+REASON = "stays as it is until its spec is repaired: ReferencesResolved is False (McpServerNotFound): no McpServer 'x'"
+
+
+@pytest.mark.parametrize(
+    ("status", "lead", "blocked"),
+    [
+        pytest.param({"phase": "Failed", "conditions": UNRESOLVED}, SUSPENDED, ["one"], id="a member that failed"),
+        pytest.param({"phase": "Blocked", "conditions": UNRESOLVED}, SUSPENDED, ["one"], id="a member that serves"),
+        pytest.param(SUSPENDED, {"phase": "Blocked", "conditions": UNRESOLVED}, ["lead"], id="the lead"),
+    ],
+)
+@pytest.mark.parametrize("wait", [pytest.param(0, id="without waiting"), pytest.param(60, id="waiting")])
+def test_suspend_names_the_reason_of_a_member_whose_spec_cannot_be_applied(capsys, status, lead, blocked, wait):
+    team = [agent("lead", **RUNNING), agent("one", "lead", **status)]
+    cluster, waits = Cluster(team, {}, {"lead": lead}), Waits()
+    with pytest.raises(click.ClickException, match=r"^not done after 1 s: ") if wait else nullcontext():
+        command.suspend(cluster, "lead", wait=wait, timing=waits.timing)
+    assert len(waits.pauses) == 1
+    told = capsys.readouterr()
+    assert told.out.startswith("Suspended lead; the team follows.")
+    assert told.err.splitlines() == [f"{name} {REASON}" for name in blocked]
+
+
+def test_suspend_waits_for_a_member_that_crashes(capsys):
+    crashed = {"phase": "Failed", "conditions": [{"type": "Ready", "status": "False", "reason": "CrashLoop"}]}
+    team = [agent("lead", **RUNNING), agent("one", "lead", **crashed)]
+    cluster, waits = Cluster(team, {"lead": SUSPENDED}, {"one": SUSPENDED}), Waits()
+    command.suspend(cluster, "lead", wait=0, timing=waits.timing)
+    assert (len(waits.pauses), capsys.readouterr().err) == (1, "")
 
 
 PENDING = {"phase": "Pending"}

@@ -12,6 +12,8 @@ from fleetwright_cli.team.tree import name_of
 
 Agent = Mapping[str, Any]
 _AWAKE: Final = ("Running", "Degraded", "Blocked")
+_BROKEN: Final = ("Failed", "Blocked")
+_STAGES: Final = ("Accepted", "ReferencesResolved")
 
 
 def condition_of(agent: Agent, kind: str) -> Mapping[str, Any]:
@@ -29,6 +31,21 @@ def lacks_gateway(agent: Agent) -> bool:
 
 def phase_of(agent: Agent) -> str:
     return str((agent.get("status") or {}).get("phase") or "")
+
+
+def has_seen_spec(agent: Agent) -> bool:
+    """Return whether the status is that of the newest spec."""
+    observed = (agent.get("status") or {}).get("observedGeneration") or 0
+    return bool(observed >= (agent["metadata"].get("generation") or 0))
+
+
+def blocking_condition(agent: Agent) -> Mapping[str, Any]:
+    """Return the condition for which the operator applies nothing of the spec; empty if there is none.
+
+    Such an agent is neither suspended nor resumed until its spec is repaired.
+    """
+    found = (condition_of(agent, kind) for kind in _STAGES) if phase_of(agent) in _BROKEN else ()
+    return next((each for each in found if each.get("status") == "False"), {})
 
 
 def is_awake(agent: Agent) -> bool:

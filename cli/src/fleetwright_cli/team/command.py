@@ -16,7 +16,8 @@ from fleetwright_api.skill_selection import selects
 from fleetwright_api.spec.agent import AgentView, parse_agent
 from fleetwright_cli.cluster.client import CONFIG_MAP, ClusterClient
 from fleetwright_cli.cluster.refusals import FieldConflict
-from fleetwright_cli.team.agent_status import is_awake, is_suspended, phase_of
+from fleetwright_cli.cluster.tables import visible
+from fleetwright_cli.team.agent_status import blocking_condition, has_seen_spec, is_awake, is_suspended, phase_of
 from fleetwright_cli.team.bundle import config_maps_of, document, portable, without_parent
 from fleetwright_cli.team.requirements import requirement_lines, requirements_of
 from fleetwright_cli.team.tree import Member, members, name_of, render, stay_suspended, tops
@@ -149,7 +150,8 @@ def _is_used(skill: Mapping[str, Any], team: list[AgentView]) -> bool:
 def _print_team(cluster: ClusterClient, lead: str, verb: str, wait: float, timing: Timing, progress: Progress) -> None:
     """Print the team once every member is done, or after `wait` seconds.
 
-    Without `wait`, print it as soon as the operator has reacted for every member.
+    Without `wait`, print it as soon as the operator has reacted for every member. A member whose spec cannot be applied
+    is not waited for.
 
     Raises: click.ClickException: Members are not done after `wait` seconds.
     """
@@ -158,12 +160,21 @@ def _print_team(cluster: ClusterClient, lead: str, verb: str, wait: float, timin
         agents = cluster.list(names.AGENT)
         team = list(members(_agent(agents, lead, cluster), agents))
         unfinished, unstarted = progress.list_unfinished(team), progress.list_unstarted(team)
+        blocked = [member for member in team if member.name in unfinished and _is_blocked(member)]
+        is_waiting = len(unfinished) > len(blocked) or bool(unstarted)
         seconds = timing.monotonic() - start
-        if not unfinished or seconds >= limit or not (wait or unstarted):
+        if not is_waiting or seconds >= limit or not (wait or unstarted):
             break
         timing.sleep(_PAUSE_SECONDS)
     click.echo(f"{verb} {lead}; the team follows." if unfinished else f"{verb} {lead} and its team of {len(team)}.")
     click.echo(render(team))
+    for member in blocked:
+        condition = blocking_condition(member.agent)
+        click.echo(
+            f"{member.name} stays as it is until its spec is repaired: {condition['type']} is False"
+            f" ({condition.get('reason')}): {visible(str(condition.get('message', '')))}",
+            err=True,
+        )
     if unstarted:
         click.echo(
             f"The operator did not react for {', '.join(unstarted)} within {seconds:.0f} s."
@@ -175,23 +186,39 @@ def _print_team(cluster: ClusterClient, lead: str, verb: str, wait: float, timin
 
 
 def _list_unfinished_suspensions(team: Sequence[Member]) -> list[str]:
-    return [member.name for member in team if not is_suspended(member.agent)]
+    return [member.name for member in team if not (has_seen_spec(member.agent) and is_suspended(member.agent))]
 
 
 def _list_unstarted_suspensions(team: Sequence[Member]) -> list[str]:
-    return [member.name for member in team if phase_of(member.agent) != "Suspended"]
+    """Return the names of the members for which the operator has not reacted.
+
+    The command changes the spec of the lead, so its generation shows the reaction. The others show it by their phase.
+    """
+    lead, *others = team
+    waiting = [member for member in others if phase_of(member.agent) != "Suspended" and not _is_blocked(member)]
+    return [*([] if has_seen_spec(lead.agent) else [lead.name]), *(member.name for member in waiting)]
 
 
 def _list_unfinished_resumptions(team: Sequence[Member]) -> list[str]:
     """Return the names of the members that neither run nor sleep, without those that stay suspended."""
     resting = stay_suspended(team)
-    up = {member.name for member in team if is_awake(member.agent) or phase_of(member.agent) == "Asleep"}
+    up = {
+        member.name
+        for member in team
+        if has_seen_spec(member.agent) and (is_awake(member.agent) or phase_of(member.agent) == "Asleep")
+    }
     return [member.name for member in team if member.name not in resting | up]
 
 
 def _list_unstarted_resumptions(team: Sequence[Member]) -> list[str]:
+    lead, *others = team
     resting = stay_suspended(team)
-    return [member.name for member in team if member.name not in resting and phase_of(member.agent) == "Suspended"]
+    waiting = [member for member in others if phase_of(member.agent) == "Suspended" and member.name not in resting]
+    return [*([] if has_seen_spec(lead.agent) else [lead.name]), *(member.name for member in waiting)]
+
+
+def _is_blocked(member: Member) -> bool:
+    return has_seen_spec(member.agent) and bool(blocking_condition(member.agent))
 
 
 def _check(manifest: Any, place: str, namespace: str) -> None:
