@@ -53,6 +53,8 @@ class Ring:
     """True if a failure may have another cause than the code, so that it is repeated."""
     builds: bool = False
     """True if it builds programs of the rings in later stages, which do not run if it fails."""
+    yields: bool = False
+    """True if it only computes, so that rings beside it, which wait for processes of their own, come first."""
     is_recorded: bool = True
     """False if a later run needs it on the same tree too, because what it has built may be gone."""
 
@@ -80,6 +82,7 @@ def _pytest_ring(
     whole_seconds: float,
     mark: str = "",
     options: Sequence[str] = ("--dist", "loadfile"),
+    yields: bool = False,
 ) -> Ring:
     def command(*marks: str) -> tuple[str, ...]:
         selection = ("-m", " and ".join(marks)) if marks else ()
@@ -87,7 +90,12 @@ def _pytest_ring(
 
     chosen = (mark,) if mark else ()
     return Ring(
-        name, command(*chosen, "not exhaustive"), quiet_seconds, whole=command(*chosen), whole_seconds=whole_seconds
+        name,
+        command(*chosen, "not exhaustive"),
+        quiet_seconds,
+        whole=command(*chosen),
+        whole_seconds=whole_seconds,
+        yields=yields,
     )
 
 
@@ -101,9 +109,9 @@ def _folders_except(*folders: str) -> tuple[str, ...]:
 RINGS = {
     ring.name: ring
     for ring in (
-        Ring("static", (*_MAKE, "lint", "types", "layers"), 60, repeats=False),
+        Ring("static", (*_MAKE, "lint", "types", "layers"), 60, repeats=False, yields=True),
         _pytest_ring(
-            "unit", *_WITHOUT_CLUSTER, workers=2, mark="not process", quiet_seconds=120, whole_seconds=180
+            "unit", *_WITHOUT_CLUSTER, workers=2, mark="not process", quiet_seconds=120, whole_seconds=180, yields=True
         ),
         # These tests run commands that use whole processors and much memory, so no other tests run beside them.
         _pytest_ring(

@@ -206,6 +206,8 @@ async def _run_command(ring: Ring, command: _Command, *, is_concurrent: bool) ->
     words = command.words
     if ring.is_pytest:
         words = (*PYTEST, "-p", "tests.rings.outcomes", *words[len(PYTEST) :])
+    if ring.yields:
+        words = ("nice", *words)
     process = await asyncio.create_subprocess_exec(
         *words,
         stdin=asyncio.subprocess.DEVNULL,

@@ -65,6 +65,12 @@ async def test_failed_build_ends_the_run_and_other_failures_do_not(folder):
     ]
 
 
+async def test_ring_that_only_computes_lets_others_come_first(folder):
+    script = f"import os, sys; sys.exit(0 if os.nice(0) > {os.nice(0)} else 1)"
+    results = [await run(command_ring(script, repeats=False, yields=yields), folder) for yields in (True, False)]
+    assert [result.is_green for result in results] == [True, False]
+
+
 async def test_ring_of_passing_tests_is_green(folder):
     result = await run(pytest_ring(folder, "def test_one(): pass\ndef test_two(): pass"), folder)
     assert (result.is_green, result.passed, result.failed, result.unstable) == (True, 2, 0, ())
