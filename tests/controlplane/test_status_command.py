@@ -56,13 +56,16 @@ def test_status_and_why_tell_whether_an_operator_works(fleetwright, deployment, 
     assert found["objects"] >= 1
 
     operator.stop()
-    space.agent("poet", instructions="Write better.")
-    told = fleetwright("why", "poet", *place)
-    assert told.returncode == 1
-    assert f"no operator works: {INSTALLATION}, which manages the agent, has had no leader for" in told.stdout
-    told = fleetwright("status")
-    assert told.returncode == 1
-    assert f"{INSTALLATION} has had no leader for" in told.stdout
+    try:
+        space.agent("poet", instructions="Write better.")
+        told = fleetwright("why", "poet", *place)
+        assert told.returncode == 1
+        assert f"no operator works: {INSTALLATION}, which manages the agent, has had no leader for" in told.stdout
+        told = fleetwright("status")
+        assert told.returncode == 1
+        assert f"{INSTALLATION} has had no leader for" in told.stdout
+    finally:
+        operator.start()  # The tests of other modules need it too.
 
 
 def test_status_names_the_rights_that_a_user_lacks(fleetwright, control_plane, space, tmp_path):
