@@ -101,7 +101,7 @@ def test_kubectl_plugin_lists_explains_and_rotates(quickstart: tuple[Fleet, Call
     assert "pods of McpServer orders, port 8000" in why
     assert "ask_warehouse" in why
     tasks = json.loads(fleet.plugin("tasks", "support", "-o", "json"))
-    assert {task["status"]["state"] for task in tasks} == {"TASK_STATE_COMPLETED"}
+    assert {task["state"] for task in tasks} == {"completed"}
     answer = fleet.plugin("run", "warehouse", "Good morning")
     assert answer.strip()
     assert "has a new token" in fleet.plugin("token", "rotate", "support", "--wait", "60")
