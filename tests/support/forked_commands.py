@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from fcntl import ioctl
 from multiprocessing import reduction
 from multiprocessing.context import ForkServerContext, ForkServerProcess
@@ -81,7 +82,9 @@ class ForkedProgram:
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
-            os.kill(self.pid, number)
+            # The fork server reaps a process a moment before it reports the exit status.
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
