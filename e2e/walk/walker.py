@@ -71,11 +71,15 @@ class Walker:
         except Refusal:
             return  # the API server refuses the revert: the condition stays, and describes the remedy
         self.spec = copy.deepcopy(before)
-        if problem := await self._unlike_fresh():
+        # The object may still report the problem when the operator has just begun to heal it.
+        if problem := await self._unlike_fresh(held_seconds=ceiling(_SETTLING_SECONDS)):
             self._context.problems.append(f"{where}, taken back: {problem}")
 
-    async def _unlike_fresh(self) -> str:
-        """Return "" if the object becomes equal to a fresh one in time, otherwise the difference."""
+    async def _unlike_fresh(self, *, held_seconds: float | None = None) -> str:
+        """Return "" if the object becomes equal to a fresh one in time, otherwise the difference.
+
+        Args: `held_seconds` is the time for which an object that reports a problem may still recover.
+        """
         fresh = await self._context.fresh(self._kind, self.spec)
 
         def alike() -> bool:
@@ -86,9 +90,8 @@ class Walker:
 
         until = self._context.cache.until
         rests = await until(self._space, lambda: alike() or stopped(), seconds=ceiling(_SETTLING_SECONDS), pause=0.1)
-        if rests and await until(
-            self._space, alike, seconds=_HELD_SECONDS * machine_factor() if stopped() else 0.0, pause=0.1
-        ):
+        held_seconds = _HELD_SECONDS * machine_factor() if held_seconds is None else held_seconds
+        if rests and await until(self._space, alike, seconds=held_seconds if stopped() else 0.0, pause=0.1):
             return ""
         return f"unlike a fresh one in {fresh}:\n{difference(self._read(fresh), self._read(self._space))}"
 
