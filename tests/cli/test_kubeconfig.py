@@ -1,15 +1,13 @@
 """Kubeconfigs that the plugin must use as kubectl does: impersonation, token files, proxies and several files."""
 
-import json
 import os
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 import yaml
+from tests.support.cli.json_server import JsonServer, serve_json
 
 from fleetwright_api import names
 from fleetwright_cli.cluster.client import ClusterClient
@@ -23,42 +21,14 @@ AS = {
 }
 
 
-class Server(ThreadingHTTPServer):
-    """Records the headers of requests, and answers each with an empty list."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.received: list[list[tuple[str, str]]] = []
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        self.server.received.append(self.headers.items())
-        answer = json.dumps({"kind": "AgentList", "items": [], "metadata": {"resourceVersion": "1"}}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *args: object) -> None:
-        """Write nothing to standard error."""
-
-
 @pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
+def server() -> Iterator[JsonServer]:
+    with serve_json({"kind": "AgentList", "items": [], "metadata": {"resourceVersion": "1"}}) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
-def write_kubeconfig(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def write_kubeconfig(server: JsonServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function that writes a kubeconfig for the server, with a user."""
 
     def write(**user: Any) -> None:
@@ -80,14 +50,14 @@ def write_kubeconfig(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyP
     return write
 
 
-def listed_headers(server: Server) -> list[tuple[str, str]]:
+def listed_headers(server: JsonServer) -> list[tuple[str, str]]:
     assert ClusterClient.connect(context=None, namespace=None).list(names.AGENT) == []
-    (headers,) = server.received
-    return headers
+    (request,) = server.received
+    return request.header_lines
 
 
 @pytest.mark.process
-def test_client_impersonates_the_user_of_the_kubeconfig(server: Server, write_kubeconfig: Any) -> None:
+def test_client_impersonates_the_user_of_the_kubeconfig(server: JsonServer, write_kubeconfig: Any) -> None:
     write_kubeconfig(token="t", **AS)
     headers = [each for each in listed_headers(server) if each[0].startswith("Impersonate-")]
     assert headers == [
@@ -100,7 +70,7 @@ def test_client_impersonates_the_user_of_the_kubeconfig(server: Server, write_ku
 
 
 @pytest.mark.process
-def test_client_strips_the_newline_of_a_token_file(server: Server, write_kubeconfig: Any, tmp_path: Path) -> None:
+def test_client_strips_the_newline_of_a_token_file(server: JsonServer, write_kubeconfig: Any, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("abc\n")
     write_kubeconfig(tokenFile=str(tmp_path / "token"))
     assert dict(listed_headers(server))["authorization"] == "Bearer abc"
@@ -108,7 +78,7 @@ def test_client_strips_the_newline_of_a_token_file(server: Server, write_kubecon
 
 @pytest.mark.process
 def test_client_reaches_this_machine_without_the_proxy(
-    server: Server, write_kubeconfig: Any, monkeypatch: pytest.MonkeyPatch
+    server: JsonServer, write_kubeconfig: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
@@ -120,7 +90,7 @@ def test_client_reaches_this_machine_without_the_proxy(
 
 @pytest.mark.process
 def test_first_of_several_files_names_the_user(
-    server: Server, write_kubeconfig: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: JsonServer, write_kubeconfig: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_kubeconfig(token="t", **AS)
     other = tmp_path / "other"
