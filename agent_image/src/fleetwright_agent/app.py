@@ -37,7 +37,6 @@ from fleetwright_agent.plugins.loading import Plugins, installed_entry_points
 from fleetwright_agent.process.application import Application
 from fleetwright_agent.process.dependencies import Dependencies
 from fleetwright_agent.protocol.turn import Turn
-from fleetwright_agent.server.admin.access import mounted_administrators
 from fleetwright_agent.server.admin.erasure import Erasure
 from fleetwright_agent.server.admin.export import MemoryExport
 from fleetwright_agent.server.approvals.answer_delivery import AnswerDelivery
@@ -179,14 +178,7 @@ def create_app(
             ),
             card=card,
             agent_uid=FileWatcher(layout.gateway_file, parse_agent_uid),
-            admin=build_admin(
-                parts,
-                task_log,
-                erasure,
-                export,
-                curator,
-                administrators=mounted_administrators(layout.administrators_file, configured=config.administrators),
-            ),
+            admin=build_admin(parts, task_log, erasure, export, curator, names_file=layout.administrators_file),
             open_approvals=approvals,
             decision_acceptor=DecisionAcceptor(task_log, tasks, delivery, answers=answers, redact=redact, clock=clock),
             erasure=erasure,

@@ -1,6 +1,7 @@
 """Builds the parts of the application from the agent's configuration."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleetwright_a2a.card import Card
@@ -11,7 +12,7 @@ from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.memory.curator import Curator
 from fleetwright_agent.plugins.loading import Plugins
-from fleetwright_agent.server.admin.access import AdministratorAccess
+from fleetwright_agent.server.admin.access import AdministratorAccess, watch_administrators
 from fleetwright_agent.server.admin.costs import CostAdministration
 from fleetwright_agent.server.admin.delegations import DelegationAdministration
 from fleetwright_agent.server.admin.erasure import Erasure
@@ -83,9 +84,10 @@ def build_admin(
     export: MemoryExport,
     curator: Curator,
     *,
-    administrators: Callable[[], Collection[str]],
+    names_file: Path,
 ) -> Admin:
-    access = AdministratorAccess(administrators)
+    """Return the endpoints of administrators. Args: `names_file` is the mounted file with their names."""
+    access = AdministratorAccess(watch_administrators(names_file, configured=parts.config.administrators))
     skills = SkillAdministration(
         access,
         parts.storage.skills,

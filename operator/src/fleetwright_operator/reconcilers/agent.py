@@ -119,7 +119,7 @@ class AgentReconciler:
         if accepted or resolved:
             outcome = await self._withhold(observed, held, accepted, resolved)
         else:
-            storage = await self.storage.fit(observed)
+            storage = await self.storage.fit_agent(observed)
             outcome, workspace = await self._write(replace(observed, agent=storage.agent), held)
             outcome = replace(
                 outcome,

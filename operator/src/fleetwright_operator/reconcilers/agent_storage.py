@@ -56,7 +56,7 @@ class AgentStorage:
         self._refusals: dict[Key, dict[str, _Refusal]] = {}
         """By agent and claim."""
 
-    async def fit(self, observed: ObservedAgent) -> FittedStorage:
+    async def fit_agent(self, observed: ObservedAgent) -> FittedStorage:
         """Let claims grow, and return the agent as its claims allow it. A refused growth stops nothing else."""
         wanted = (
             (memory_request(observed.agent), observed.memory_claim),

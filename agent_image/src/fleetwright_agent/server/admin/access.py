@@ -27,8 +27,8 @@ def parse_administrators(raw: bytes) -> Administrators:
         raise ValueError(f"check {', '.join(places) or 'its shape'}") from None
 
 
-def mounted_administrators(file: Path, *, configured: Collection[str]) -> Callable[[], Collection[str]]:
-    """Return a function that returns the names in a mounted file; nobody's if the file is invalid.
+def watch_administrators(file: Path, *, configured: Collection[str]) -> Callable[[], Collection[str]]:
+    """Return a function that returns the names in a mounted file. An invalid file names no client.
 
     Args:
         file: `administrators.json`.

@@ -115,7 +115,7 @@ class _Bounds:
     most: float
     ratio: float
 
-    def fit(self) -> tuple[float | None, float | None]:
+    def fit_values(self) -> tuple[float | None, float | None]:
         """Return the request and the limit. The limit is lowered and the request is raised, as far as needed."""
         limit = None if self.limit is None else max(min(self.limit, self.most), self.least)
         request = self.request
@@ -131,7 +131,7 @@ def _store(parts: tuple[dict[str, Any], dict[str, Any]], name: str, bounds: _Bou
     Args: `is_defaulted` is true if the API server sets the limit of a container that has none.
     """
     requests, caps = parts
-    request, limit = bounds.fit()
+    request, limit = bounds.fit_values()
     if limit is not None and (limit != bounds.limit or (name not in caps and not is_defaulted)):
         caps[name] = _format(name, limit)
     if request is not None and request != bounds.request:
