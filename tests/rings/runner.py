@@ -24,6 +24,8 @@ UNSTABLE_SHARE = 0.01
 """If a larger share of a ring fails, more than one test, none is repeated and the ring is red."""
 END_SECONDS = 60.0
 """The time in which an interrupted ring ends the processes that it has started."""
+NICENESS = 10
+"""The niceness of a ring that yields."""
 _POLL_SECONDS = 0.05
 _DRAIN_SECONDS = 5.0
 """The time in which the output of a process that has ended must end too."""
@@ -207,7 +209,7 @@ async def _run_command(ring: Ring, command: _Command, *, is_concurrent: bool) ->
     if ring.is_pytest:
         words = (*PYTEST, "-p", "tests.rings.outcomes", *words[len(PYTEST) :])
     if ring.yields:
-        words = ("nice", *words)
+        words = ("nice", f"-n{NICENESS}", *words)
     process = await asyncio.create_subprocess_exec(
         *words,
         stdin=asyncio.subprocess.DEVNULL,
@@ -217,6 +219,8 @@ async def _run_command(ring: Ring, command: _Command, *, is_concurrent: bool) ->
         limit=_LONGEST_LINE,
         start_new_session=True,
     )
+    if ring.yields:
+        _lower_session(process.pid)
     reading = asyncio.create_task(_read_lines(process, command, shown=not is_concurrent))
     progress = asyncio.create_task(_print_progress(ring, command.outcome_file)) if is_concurrent else None
     try:
@@ -231,6 +235,16 @@ async def _run_command(ring: Ring, command: _Command, *, is_concurrent: bool) ->
         await _end_output(process, reading)
         if is_concurrent:
             print(f"{title}\n{''.join(command.lines)}", flush=True)
+
+
+def _lower_session(leader: int) -> None:
+    """Lower the share of a session in the processors.
+
+    Linux may divide them among sessions first (sched(7), "The autogroup feature"), and niceness then only orders the
+    processes of one session.
+    """
+    with contextlib.suppress(OSError):  # The kernel has no such groups.
+        Path(f"/proc/{leader}/autogroup").write_text(str(NICENESS))
 
 
 def _build_environment(outcome_file: Path) -> dict[str, str]:

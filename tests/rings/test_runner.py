@@ -16,11 +16,20 @@ from e2e.cluster.progress import CANNOT_RUN
 from tests.rings.__main__ import run_stages
 from tests.rings.catalogue import PYTEST, Ring
 from tests.rings.results import ResultStore
-from tests.rings.runner import MOST_UNSTABLE, Result, UnstableTest, count_allowed_failures, repeat_failures, run_ring
+from tests.rings.runner import (
+    MOST_UNSTABLE,
+    NICENESS,
+    Result,
+    UnstableTest,
+    count_allowed_failures,
+    repeat_failures,
+    run_ring,
+)
 from tests.rings.summary import count_failures, format_summary, has_failures
 from tests.support.waiting import await_until
 
 pytestmark = pytest.mark.process
+AUTOGROUP = Path("/proc/self/autogroup")
 
 
 @pytest.fixture
@@ -69,6 +78,13 @@ async def test_ring_that_only_computes_lets_others_come_first(folder):
     script = f"import os, sys; sys.exit(0 if os.nice(0) > {os.nice(0)} else 1)"
     results = [await run(command_ring(script, repeats=False, yields=yields), folder) for yields in (True, False)]
     assert [result.is_green for result in results] == [True, False]
+
+
+@pytest.mark.skipif(not AUTOGROUP.exists(), reason="the kernel does not divide the processors among sessions")
+async def test_session_of_a_ring_that_only_computes_comes_last(folder):
+    script = f"while not open('{AUTOGROUP}').read().endswith('nice {NICENESS}\\n'): pass"
+    result = await run(command_ring(script, repeats=False, yields=True), folder)
+    assert result.is_green
 
 
 async def test_ring_of_passing_tests_is_green(folder):
