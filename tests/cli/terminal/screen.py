@@ -152,7 +152,9 @@ class PtyScreen:
         wait_until(condition, what, shown=lambda: self.text, pause=0.01)
 
     def wait_for_end(self) -> None:
+        """Wait until the program has ended and its last output is read."""
         self.wait_until(lambda: not self.process.isalive(), "the program ends")
+        self.wait_until(lambda: not self._thread.is_alive(), "the output of the program ends")
 
     def resize(self, columns: int, rows: int) -> None:
         self.process.setwinsize(rows, columns)
