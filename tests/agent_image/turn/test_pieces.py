@@ -258,12 +258,14 @@ def test_system_prompt_has_a_fixed_order_and_no_memory():
             "version": 1, "revision": "r", "name": "a", "namespace": "n", "instructions": "Be the desk.", "url": "u",
             "model": {"name": "m", "baseUrl": "u", "contextWindow": 10, "maxOutputTokens": 1, "timeoutSeconds": 1},
             "skills": [{"name": "guide", "description": "how to", "digest": "d"}],
+            "declaredSkills": [{"name": "haiku", "description": "writes a poem of three lines"}],
             "peers": [{"name": "cook", "namespace": "n", "url": "u"}],
         }
     )  # fmt: skip
     prompt = system_prompt(config, "Be the desk.", {"orders": "down"})
-    places = [prompt.index(word) for word in ("Be the desk.", "# Skills", "# Peers", "# Rules", "orders")]
+    places = [prompt.index(word) for word in ("Be the desk.", "# Skills", "# Offered", "# Peers", "# Rules", "orders")]
     assert places == sorted(places)
+    assert "- haiku: writes a poem of three lines" in prompt
     assert system_prompt(config, "Be the desk.", {}) == prompt[: prompt.index("\n\n# Now")]
     restricted = system_prompt(config, "Be the desk.", {"orders": "down"}, ROLES[Role.NO_DELEGATION])
     assert restricted.removeprefix(prompt) == (

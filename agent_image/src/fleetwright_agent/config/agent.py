@@ -25,7 +25,7 @@ from fleetwright_agent.config.prompts import IdlePrompt, PromptText
 from fleetwright_agent.config.server import CallerChoice, DialectName, Extensions, Limits, Push, TypedResult
 from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.config.telemetry import Telemetry
-from fleetwright_agent.config.tools import McpServer, Peer, PluginConfig, Skill, ToolSearch
+from fleetwright_agent.config.tools import DeclaredSkill, McpServer, Peer, PluginConfig, Skill, ToolSearch
 from fleetwright_agent.config.workspace import Workspace
 from fleetwright_agent.security.caller_roles import CallerAction, allowed_actions
 
@@ -54,6 +54,8 @@ class AgentConfig(Part):
     executor: str | None = Field(default=None, max_length=253, pattern=_PLACE)
     """`MODULE:NAME` in the image: an AgentExecutor of the a2a-sdk that replaces the model loop."""
     skills: tuple[Skill, ...] = ()
+    declared_skills: tuple[DeclaredSkill, ...] = ()
+    """The skills that the card shows and that have no files."""
     mcp_servers: tuple[McpServer, ...] = ()
     plugins: tuple[PluginConfig, ...] = Field(default=(), max_length=16)
     tool_search: ToolSearch | None = None

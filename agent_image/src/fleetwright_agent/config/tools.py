@@ -10,6 +10,13 @@ from fleetwright_agent.config.base import DnsLabel, Part
 from fleetwright_agent.config.model import Header
 
 
+class DeclaredSkill(Part):
+    """A skill that the card of the agent shows, and for which no files are mounted."""
+
+    name: str = Field(min_length=1)
+    description: str = Field(min_length=1)
+
+
 class Skill(Part):
     """A folder mounted at `skills/<name>` below the configuration folder, containing SKILL.md."""
 

@@ -1,7 +1,8 @@
 """Builds the system prompt. The parts that change least come first, for the provider's prompt cache.
 
-The order is: instructions, skills, peers, rules, unreachable servers, restrictions of the caller. Memory is never part
-of the system prompt: earlier text of callers or tools is data, which goes into a fenced user-role message.
+The order is: instructions, mounted skills, declared skills, peers, rules, unreachable servers, restrictions of the
+caller. Memory is never part of the system prompt: earlier text of callers or tools is data, which goes into a fenced
+user-role message.
 """
 
 from collections.abc import Collection, Mapping
@@ -62,6 +63,11 @@ def system_prompt(
         lines = [f"- {skill.name}: {skill.description}" for skill in config.skills]
         head = "# Skills\nBefore you do work that one of these covers, read it with load_skill:"
         sections.append("\n".join([head, *lines]))
+    if config.declared_skills:
+        lines = [f"- {skill.name}: {skill.description}" for skill in config.declared_skills]
+        sections.append(
+            "\n".join(["# Offered skills\nYour card tells callers that you offer these, which have no files:", *lines])
+        )
     if config.peers:
         lines = [f"- {peer.name}: {peer.description or 'an agent of this fleet'}" for peer in config.peers]
         sections.append("\n".join(["# Peers\nAgents you may ask, each through its own tool:", *lines]))

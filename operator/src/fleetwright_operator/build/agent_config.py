@@ -82,6 +82,7 @@ def agent_config(
                 "extensions": encode(spec.a2a.extensions),
                 "callerChoices": sorted(spec.a2a.caller_choices),
                 "results": _results(spec),
+                "declaredSkills": _declared_skills(spec, skills),
             }
         ),
         **_asked_for(spec, settings),
@@ -148,6 +149,13 @@ def _results(spec: AgentSpec) -> list[dict[str, Any]]:
         for skill in spec.a2a.skills
         if skill.output_schema is not None
     ]
+
+
+def _declared_skills(spec: AgentSpec, mounted: Sequence[SkillContent]) -> list[dict[str, str]]:
+    """Return the skills that only the card shows; none for an agent with an executor, which has no prompt."""
+    known = {skill.name for skill in mounted}
+    declared = () if spec.executor else spec.a2a.skills
+    return [{"name": skill.id, "description": skill.description} for skill in declared if skill.id not in known]
 
 
 def _people(spec: AgentSpec) -> dict[str, Any]:
