@@ -99,6 +99,15 @@ def test_administrator_sees_the_tasks_of_all_callers(fleet: Fleet, guest: list[s
     assert {each["owner"] for each in of_guest} == {"client:guest"}
 
 
+def test_chosen_client_of_a_local_fleet_sees_its_own_tasks(fleet: Fleet) -> None:
+    environ, place = environment(fleet.home), ("--state", str(fleet.state), "desk")
+    asked = run_fleetwright("run", *place, "--client", "guest", "Where is order A-1003?", environment=environ)
+    assert asked.returncode == 0, asked.stderr
+    listed = json.loads(list_tasks(*place, "--client", "guest", "-o", "json", environ=environ).stdout)
+    assert {task["owner"] for task in listed} == {"client:guest"}
+    assert any("A-1003" in task["request"] for task in listed)
+
+
 def test_other_clients_see_their_own_tasks_and_are_told_so(fleet: Fleet, guest: list[str]) -> None:
     environ = environment(fleet.home)
     fleet.run("Look up order A-1002.")

@@ -169,6 +169,9 @@ def test_run_resumes_a_stream_after_a_lost_connection(fleet: Fleet, tmp_path) ->
         pytest.param(["--url", "{url}", "Hi"], 4, "does not accept the token", id="no token"),
         pytest.param(["--state", "{tmp}", "desk", "Hi"], 4, "no fleet runs in", id="no fleet"),
         pytest.param(["--state", "{state}", "nobody", "Hi"], 2, "has no agent 'nobody'", id="another agent"),
+        pytest.param(
+            ["--state", "{state}", "--client", "eve", "desk", "Hi"], 2, "no client 'eve'", id="another client"
+        ),
         pytest.param(["--url", "ftp://x", "Hi"], 2, "is not an HTTP URL", id="another scheme"),
         pytest.param(["--state", "{state}", "desk"], 2, "no prompt", id="no prompt"),
         pytest.param(["--state", "{state}", "desk", "--approve", "all", "Hi"], 2, "neither none, edits", id="approve"),

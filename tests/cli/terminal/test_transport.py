@@ -17,7 +17,7 @@ from fleetwright_cli.terminal.transport.agent_card import card_summary
 from fleetwright_cli.terminal.transport.cluster_agent import ClusterEndpoint, ready_pod, token_of
 from fleetwright_cli.terminal.transport.dev_fleet import DevEndpoint, default_state
 from fleetwright_cli.terminal.transport.endpoint import FixedEndpoint
-from fleetwright_cli.terminal.transport.errors import AgentUnreachable, RequestError
+from fleetwright_cli.terminal.transport.errors import AgentNotFound, AgentUnreachable, RequestError
 from fleetwright_cli.terminal.transport.sse import SseDecoder
 
 
@@ -103,6 +103,34 @@ def test_endpoint_of_chooses_by_the_options(tmp_path, options, wanted):
 def test_endpoint_of_uses_the_cluster_without_a_local_fleet(tmp_path):
     found = endpoint_of(AddressOptions(agent="desk"), {"XDG_STATE_HOME": str(tmp_path)}, tmp_path)
     assert isinstance(found, ClusterEndpoint)
+
+
+SCHEDULED = {"url": "http://127.0.0.1:1", "ops_url": "", "token": "first", "administrators": ["boss"]}
+SCHEDULED["clients"] = {"ci": "first", "boss": "second"}
+SLEEPING = {"url": "http://127.0.0.1:2", "ops_url": "", "token": "person", "administrators": [], "clients": {}}
+
+
+@pytest.mark.parametrize(
+    ("agent", "options", "wanted"),
+    [
+        ("scheduled", {}, "first"),
+        ("scheduled", {"client": "boss"}, "second"),
+        ("scheduled", {"is_administrator": True}, "second"),
+        ("scheduled", {"is_administrator": True, "client": "ci"}, "first"),
+        ("scheduled", {"client": "eve"}, "agent scheduled has no client 'eve'; give --client one of: ci, boss"),
+        ("sleeping", {}, "person"),
+        ("sleeping", {"is_administrator": True}, "person"),
+        ("sleeping", {"client": "ci"}, "agent sleeping can sleep, so the gateway of the fleet serves it to you"),
+    ],
+)
+async def test_agents_of_a_local_fleet_are_called_as_the_chosen_client(tmp_path, agent, options, wanted):
+    (tmp_path / "addresses.json").write_text(json.dumps({"scheduled": SCHEDULED, "sleeping": SLEEPING}))
+    endpoint = endpoint_of(AddressOptions(agent=agent, state=tmp_path, **options), {}, tmp_path)
+    try:
+        found = (await endpoint.open()).token
+    except AgentNotFound as error:
+        found = str(error)
+    assert found.startswith(wanted)
 
 
 @pytest.mark.parametrize(

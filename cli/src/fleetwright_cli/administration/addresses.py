@@ -30,7 +30,7 @@ async def admin_client(agent: str | None, options: dict[str, Any]) -> AdminClien
         TransportError: The agent is not found, or has no administrator.
     """
     client = options["client"]
-    endpoint = endpoint_of(address_options(agent, **{**options, "client": client or "default"}), os.environ, Path.cwd())
+    endpoint = endpoint_of(address_options(agent, is_administrator=True, **options), os.environ, Path.cwd())
     if agent is not None and client is None and isinstance(endpoint, ClusterEndpoint):
         place = {"context": options["context"], "namespace": options["namespace"]}
         endpoint = ClusterEndpoint(agent, **place, client=await administrator_of(agent, **place))

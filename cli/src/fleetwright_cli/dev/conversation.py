@@ -70,6 +70,10 @@ class Address:
     ops_url: str
     """Empty if the operations port of the agent is not known."""
     token: str = field(repr=False)
+    clients: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The token of each client. Empty if the agent is reached through the gateway."""
+    administrators: Sequence[str] = ()
+    """The names of the clients that are administrators."""
 
 
 def read_conversation(path: Path) -> list[Exchange]:

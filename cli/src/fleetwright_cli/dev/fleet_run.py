@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from fleetwright_api.model_catalog import Catalog
+from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_api.spec.encoder import encode
 from fleetwright_cli.dev.conversation import Address
 from fleetwright_cli.dev.gateway.local_gateway import GatewayPlace
@@ -39,6 +40,7 @@ from fleetwright_cli.dev.server_command import require_trusted_command, server_c
 from fleetwright_cli.dev.workspace.local_workspaces import LocalWorkspaces, workspace_specs
 from fleetwright_cli.dev.workspace.places import is_below
 from fleetwright_cli.terminal.transport.dev_fleet import ADDRESSES
+from fleetwright_operator.build.auth_files import client_names
 from fleetwright_operator.rollout.sleep import SleepState
 
 NAMESPACE = "dev"
@@ -78,6 +80,7 @@ class FleetRun:
         self._catalog = catalog
         self._say = say
         self._ports = Ports({}, {}, {})
+        self._specs: dict[str, AgentSpec] = {}
         self._running: dict[str, str] = {}
         self._tokens = LocalTokens(state / "tokens.json")
         self._agents: dict[str, AgentFiles] = {}
@@ -124,6 +127,7 @@ class FleetRun:
             gateway=None if team is None else GatewayFiles(url=team.url, keys=self._keys),
         )
         self._ports = ports
+        self._specs = {name: agent.spec for name, agent in fleet.agents.items()}
         if not self._running:
             for item in fleet.left_out:
                 self._say(f"left out: {item} (a cluster would run it)")
@@ -191,7 +195,7 @@ class FleetRun:
             return bool(replaced)
 
     def addresses(self) -> dict[str, Address]:
-        """Return the addresses of each agent, with the token of its first client.
+        """Return the addresses of each agent, with the token of its client `default`, or of its first client.
 
         An agent that may sleep is reached through the gateway, with the token of the person who runs the fleet.
         """
@@ -202,7 +206,10 @@ class FleetRun:
             token = token_file(self._state).read_text()
             return Address(f"{self._team.url}/agents/{NAMESPACE}/{name}", "", token)
         port, ops = self._ports.agents[name], self._ports.ops[name]
-        return Address(f"http://{HOST}:{port}", f"http://{HOST}:{ops}", self._tokens.client(name))
+        spec = self._specs[name]
+        clients = {client: self._tokens.client(name, client) for client in client_names(spec)}
+        token = clients.get("default") or next(iter(clients.values()), "")
+        return Address(f"http://{HOST}:{port}", f"http://{HOST}:{ops}", token, clients, tuple(spec.auth.administrators))
 
     def _with_ports(self, fleet: LocalFleet) -> Ports:
         return Ports(

@@ -45,6 +45,6 @@ class LocalTokens:
         write_private(self._path, json.dumps(self._known))
         return self._known
 
-    def client(self, agent: str) -> str:
-        """Return the token of an agent's first client; empty if it has no clients."""
-        return next((token for name, token in self._known.items() if name.startswith(f"client.{agent}.")), "")
+    def client(self, agent: str, client: str) -> str:
+        """Return the token of a client of an agent. Raises: KeyError."""
+        return self._known[f"client.{agent}.{client}"]

@@ -13,6 +13,7 @@ from fleetwright_cli.cluster.tables import visible
 from fleetwright_cli.terminal.commands import address_options
 from fleetwright_cli.terminal.transport.addresses import endpoint_of
 from fleetwright_cli.terminal.transport.agent_client import AgentClient
+from fleetwright_cli.terminal.transport.cluster_agent import ClusterEndpoint
 from fleetwright_cli.terminal.transport.errors import (
     AccessDenied,
     AdministratorMissingError,
@@ -70,15 +71,17 @@ async def read_tasks(agent: str | None, options: dict[str, Any], *, most: int, o
         is_no_administrator = isinstance(error, AdministratorMissingError | NotAdministrator | AccessDenied)
         if owner is not None or not (is_older or is_no_administrator):
             raise
-        return ListedTasks(await _client_tasks(agent, {**options, "client": "default"}, most), str(error))
+        return ListedTasks(await _client_tasks(agent, options, most), str(error))
     return ListedTasks([task for task in answer.get("tasks") or () if isinstance(task, Mapping)])
 
 
 async def _client_tasks(agent: str | None, options: Mapping[str, Any], most: int) -> list[Json]:
     """Return the newest tasks of one client with ListTasks of A2A. Raises: AgentNotSpecified, TransportError."""
-    # The owner of a token at --url is not known here.
-    owner = f"client:{options['client']}" if options["url"] is None else ""
-    client = AgentClient(endpoint_of(address_options(agent, **options), os.environ, Path.cwd()))
+    endpoint = endpoint_of(address_options(agent, **options), os.environ, Path.cwd())
+    # The owner of a token at --url is not known here, nor which client a fleet of `dev` chooses.
+    known = options["client"] or ("default" if isinstance(endpoint, ClusterEndpoint) else "")
+    owner = f"client:{known}" if known and options["url"] is None else ""
+    client = AgentClient(endpoint)
     try:
         return [summarize_task(task, owner=owner) for task in await newest_tasks(client, most=most)]
     finally:

@@ -20,7 +20,11 @@ ADDRESS = (
     click.option("-f", "--folder", type=click.Path(path_type=Path), help="Folder of a running `fleetwright dev -f`."),
     click.option("-n", "--namespace", help="Namespace of an agent in a cluster."),
     click.option("--context", help="Kubeconfig context of the cluster."),
-    click.option("--client", default="default", show_default=True, help="Client of the agent whose token is used."),
+    click.option(
+        "--client",
+        help="Client of the agent whose token is used. By default `default`, or the first one in a fleet of `dev` "
+        "whose agent has no client of this name.",
+    ),
 )
 _CONVERSATION = (
     click.option("--resume", metavar="ID", help="Continue this conversation."),
@@ -114,11 +118,11 @@ def _check_conversation(options: dict[str, Any]) -> None:
         raise click.UsageError(f"{' and '.join(named)} exclude each other; give one of them")
 
 
-def address_options(agent: str | None, **options: Any) -> "AddressOptions":
+def address_options(agent: str | None, *, is_administrator: bool = False, **options: Any) -> "AddressOptions":
     from fleetwright_cli.terminal.transport.addresses import AddressOptions
 
     names = ("url", "token_file", "state", "folder", "namespace", "context", "client")
-    return AddressOptions(agent=agent, **{name: options[name] for name in names})
+    return AddressOptions(agent=agent, is_administrator=is_administrator, **{name: options[name] for name in names})
 
 
 def _headless(address: "AddressOptions", prompt: str | None, options: dict[str, Any]) -> int:

@@ -22,7 +22,10 @@ class AddressOptions:
     folder: Path | None = None
     namespace: str | None = None
     context: str | None = None
-    client: str = "default"
+    client: str | None = None
+    """By default `default`. In a fleet of `dev` whose agent has no such client, its first one."""
+    is_administrator: bool = False
+    """True if the default in a fleet of `dev` is the first administrator."""
 
 
 def endpoint_of(options: AddressOptions, environ: Mapping[str, str], here: Path) -> AgentEndpoint:
@@ -46,10 +49,12 @@ def endpoint_of(options: AddressOptions, environ: Mapping[str, str], here: Path)
     state = options.state or default_state(options.folder or here, environ)
     given = options.state is not None or options.folder is not None
     if not on_cluster and (given or runs_in(state)):
-        return DevEndpoint(state, options.agent or _only(state))
+        agent = options.agent or _only(state)
+        return DevEndpoint(state, agent, options.client, is_administrator=options.is_administrator)
     if options.agent is None:
         raise AgentNotSpecified("name the agent, or give --url")
-    return ClusterEndpoint(options.agent, namespace=options.namespace, context=options.context, client=options.client)
+    client = options.client or "default"
+    return ClusterEndpoint(options.agent, namespace=options.namespace, context=options.context, client=client)
 
 
 def _only(state: Path) -> str:

@@ -30,10 +30,17 @@ def runs_in(state: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DevEndpoint:
-    """An agent of a local fleet. The address is read again after a loss, because a new run has other ports."""
+    """An agent of a local fleet, as one of its clients.
+
+    The address is read again after a loss, because a new run has other ports.
+    """
 
     state: Path
     agent: str
+    client: str | None = None
+    """The client whose token is used; by default `default`, or the first one."""
+    is_administrator: bool = False
+    """True if the default is the first administrator instead, if there is one."""
 
     @property
     def key(self) -> str:
@@ -48,7 +55,22 @@ class DevEndpoint:
         if self.agent not in known:
             raise AgentNotFound(f"the fleet has no agent {self.agent!r}; it has {', '.join(sorted(known))}")
         found = known[self.agent]
-        return AgentTarget(str(found["url"]), str(found["token"]))
+        return AgentTarget(str(found["url"]), self._choose_token(found))
+
+    def _choose_token(self, address: Mapping[str, Any]) -> str:
+        clients = address.get("clients") or {}
+        administrators = (address.get("administrators") or []) if self.is_administrator else []
+        client = self.client or next((name for name in administrators if name in clients), None)
+        if client is None:
+            return str(address["token"])
+        if client in clients:
+            return str(clients[client])
+        if not clients:
+            raise AgentNotFound(
+                f"agent {self.agent} can sleep, so the gateway of the fleet serves it to you and to no client; "
+                "omit --client"
+            )
+        raise AgentNotFound(f"agent {self.agent} has no client {client!r}; give --client one of: {', '.join(clients)}")
 
     async def renew(self) -> None:
         """The next `open` reads the address again."""

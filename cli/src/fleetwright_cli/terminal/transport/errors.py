@@ -18,7 +18,7 @@ class AccessDenied(AgentUnreachable):
 
 
 class AgentNotFound(AgentUnreachable):
-    """There is no agent with this name."""
+    """There is no agent with this name, or the agent has no client with the given name."""
 
 
 class AgentUnauthorized(TransportError):  # noqa: N818 - names the state of the request
