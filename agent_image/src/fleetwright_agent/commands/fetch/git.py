@@ -22,6 +22,7 @@ from dulwich.repo import Repo
 from urllib3.exceptions import HTTPError
 
 from fleetwright_agent.commands.fetch.folder import MOST_BYTES, MOST_FILES
+from fleetwright_agent.commands.fetch.memory_limit import limited_memory
 from fleetwright_agent.config.mounted_files import ConfigurationError, SourceUnavailable, UnusableContent
 
 _TIMEOUT_SECONDS: Final = 30.0
@@ -49,12 +50,12 @@ def fetch(source: GitSource, into: Path, *, patience: float) -> None:
 
     Raises:
         ConfigurationError: The commit does not exist, or the server rejects the credentials.
-        UnusableContent: The commit has no such folder, or the folder is no skill.
+        UnusableContent: The commit has no such folder, the folder is no skill, or the repository is too large.
         SourceUnavailable: The server cannot be reached, or fails.
     """
 
     def once() -> None:
-        with tempfile.TemporaryDirectory() as place, Repo.init_bare(place) as repo:
+        with limited_memory(), tempfile.TemporaryDirectory() as place, Repo.init_bare(place) as repo:
             _download(source, repo)
             _write(_tree(source, repo), repo, into)
 

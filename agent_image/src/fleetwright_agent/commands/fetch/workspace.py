@@ -20,6 +20,7 @@ from dulwich.refs import HEADREF, Ref
 from dulwich.repo import Repo
 
 from fleetwright_agent.commands.fetch.git import explained, git_client, retried
+from fleetwright_agent.commands.fetch.memory_limit import limited_memory
 from fleetwright_agent.config.mounted_files import ConfigurationError
 
 _STAGING: Final = ".fleetwright-clone"
@@ -42,6 +43,7 @@ def clone(source: WorkspaceSource, into: Path, *, patience: float) -> str:
 
     Raises:
         ConfigurationError: The reference does not exist, a link leads out, or the server rejects the credentials.
+        UnusableContent: The repository needs more memory than the container has.
         SourceUnavailable: The server cannot be reached, or fails.
     """
     staging = into / _STAGING
@@ -49,7 +51,8 @@ def clone(source: WorkspaceSource, into: Path, *, patience: float) -> str:
         if any(each.name != _STAGING for each in into.iterdir()):
             return ""
         try:
-            retried(lambda: _clone(source, staging), source.url, patience=patience)
+            with limited_memory():
+                retried(lambda: _clone(source, staging), source.url, patience=patience)
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
             raise
