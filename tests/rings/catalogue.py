@@ -194,6 +194,12 @@ RUNS: dict[str, Stages] = {
 """The rings of each run. Those of one stage run at the same time, and stages follow each other."""
 
 
+def _extend_ceilings(stage: Sequence[Ring]) -> list[Ring]:
+    """Return the rings of a stage, those that yield with the ceiling of the longest one, for which they may wait."""
+    longest = max(ring.ceiling_seconds for ring in stage)
+    return [replace(ring, least_ceiling_seconds=longest) if ring.yields else ring for ring in stage]
+
+
 def select_stages(names: Sequence[str]) -> list[list[Ring]]:
     """Return the rings of a run, or the whole of each named ring, one after the other.
 
@@ -202,7 +208,8 @@ def select_stages(names: Sequence[str]) -> list[list[Ring]]:
     """
     if len(names) == 1 and names[0] in RUNS:
         whole = names[0] == "test-all"
-        return [[RINGS[name].to_whole_ring() if whole else RINGS[name] for name in stage] for stage in RUNS[names[0]]]
+        stages = [[RINGS[name].to_whole_ring() if whole else RINGS[name] for name in stage] for stage in RUNS[names[0]]]
+        return [_extend_ceilings(stage) for stage in stages]
     if unknown := [name for name in names if name not in RINGS]:
         if unknown[0] in RUNS:
             raise ValueError(f"{unknown[0]!r} is a run of many rings; give it alone, or name rings only")

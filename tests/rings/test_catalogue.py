@@ -28,6 +28,13 @@ def test_gate_leaves_out_exhaustive_tests_and_test_all_runs_them():
     assert "process" in whole.command
 
 
+@pytest.mark.parametrize("run", ["test", "test-all"])
+def test_rings_that_yield_have_the_ceiling_of_the_longest_ring_beside_them(run):
+    (stage,) = (stage for stage in select_stages([run]) if "process" in names_of([stage]))
+    ceilings = {ring.name: ring.ceiling_seconds for ring in stage}
+    assert ceilings["unit"] == ceilings["static"] == ceilings["process"] > ceilings["demo"]
+
+
 def test_named_ring_runs_whole():
     assert select_stages(["sweep"]) == [[RINGS["sweep"].to_whole_ring()]]
     assert "--share" not in RINGS["sweep"].to_whole_ring().command
