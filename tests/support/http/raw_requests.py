@@ -105,7 +105,7 @@ async def _exchange(port: TestedPort, request: RawRequest) -> list[str]:
                 await writer.drain()
                 await asyncio.sleep(_SEGMENT_SECONDS if _SEGMENT in request.raw else 0)
             while len(answers) < count or request.then == "closed":
-                answers.append(await _read_answer(reader, port, has_body=not request.bodiless))
+                answers.append(await _read_answer(reader, port, has_body=bool(answers) or not request.bodiless))
                 if answers[-1] == "closed":
                     return answers
             return [*answers, "half" if request.then == "half" else await _state(reader, writer, port)]

@@ -162,7 +162,7 @@ class StrictProtocol(HttpToolsProtocol):
     def _refuse(self, refusal: HeadRefusal) -> None:
         """Answer the request that is being parsed, after the answers to the requests before it, and read no further."""
         self._is_refused = True
-        self._refusal = _build_response(refusal, has_body=self.parser.get_method() != b"HEAD")
+        self._refusal = _build_response(refusal, has_body=not self._is_head_request())
         if self._is_in_body:
             self._drop_cycle()
         if self._is_answering():
@@ -170,6 +170,10 @@ class StrictProtocol(HttpToolsProtocol):
             self.flow.pause_reading()
         else:
             self._send_refusal()
+
+    def _is_head_request(self) -> bool:
+        # The parser has the method of the request before it until the target of this one begins.
+        return bool(self.url) and self.parser.get_method() == b"HEAD"
 
     def _drop_cycle(self) -> None:
         """Take a request with a malformed body from the application. A response that has begun cannot be replaced."""
