@@ -89,16 +89,22 @@ class HostileShop:
         with contextlib.suppress(httpx.TransportError):
             self.call("exec", id=secrets.token_hex(8), command=command, timeout_seconds=3600)
 
+    def _execute(self, command: str) -> list[dict[str, Any]]:
+        """Return the objects with which the runner answers. The last one has the key `end` if the command ran."""
+        answer = self.call("exec", id=secrets.token_hex(8), command=command, timeout_seconds=60)
+        return [json.loads(line) for line in answer.text.splitlines()]
+
     def runs_commands(self) -> bool:
+        """Return whether the sandbox runs a command. While it starts, the answer is an error, or none."""
         try:
-            return self.run_inside("true")[0] == 0
+            last = self._execute("true")[-1]
         except httpx.TransportError:
             return False
+        return "end" in last and last["end"]["exit"] == 0
 
     def run_inside(self, command: str) -> tuple[int, str]:
         """Run a command in the sandbox, and return its exit status and its output."""
-        answer = self.call("exec", id=secrets.token_hex(8), command=command, timeout_seconds=60)
-        lines = [json.loads(line) for line in answer.text.splitlines()]
+        lines = self._execute(command)
         return lines[-1]["end"]["exit"], "".join(line.get("text", "") for line in lines)
 
 
