@@ -95,9 +95,11 @@ def build(recipes: Sequence[GoTool | GoInstall], into: Path, *, name: str, progr
         command = [str(go), "build", "-v", ldflags, "-o", f"{into}/", *packages]
         cwd = MODULES / recipe.module
     else:
-        command = [str(go), "install", "-v", ldflags, *packages]
+        gcflags = (f"-gcflags={recipe.gcflags}",) if recipe.gcflags else ()
+        command = [str(go), "install", "-v", ldflags, *gcflags, *packages]
         cwd = into
-        environment["GOBIN"] = str(into)
+        # These modules are small, so memory is left for fewer collections of the compiler's garbage.
+        environment |= {"GOBIN": str(into), "GOGC": "400"}
     for attempt in range(1, ATTEMPTS + 1):
         status, tail = _run(
             ["nice", "-n", "10", *command], cwd=cwd, environment=environment, name=name, progress=progress
