@@ -102,8 +102,10 @@ def _pytest_ring(
 def _folders_except(*folders: str) -> tuple[str, ...]:
     """Return the arguments that select every folder without a cluster, except these."""
     # pytest collects a folder that is an argument, even if it is also ignored.
-    named = (folder for folder in _WITHOUT_CLUSTER if folder not in folders)
-    return *named, *(f"--ignore={folder}" for folder in folders if folder not in _WITHOUT_CLUSTER)
+    named = [folder for folder in _WITHOUT_CLUSTER if folder not in folders]
+    return *named, *(
+        f"--ignore={folder}" for folder in folders if folder.startswith(tuple(f"{each}/" for each in named))
+    )
 
 
 RINGS = {
@@ -117,15 +119,26 @@ RINGS = {
         _pytest_ring(
             "commands", *_WORKSPACE_COMMANDS, workers=2, mark="process", quiet_seconds=60, whole_seconds=120
         ),
-        # These tests wait for more than half of their time, so two processors suffice for six workers.
+        # The tests of these two rings wait for more than half of their time, so two processors suffice for six workers.
+        # Each worker imports all modules of its ring, so they are two rings.
         _pytest_ring(
-            "process",
-            *_folders_except(*_WORKSPACE_COMMANDS),
-            workers=6,
+            "agent",
+            "tests/agent_image",
+            *(f"--ignore={folder}" for folder in _WORKSPACE_COMMANDS if folder.startswith("tests/agent_image")),
+            workers=4,
             mark="process",
             options=("--dist", "loadfile", *_IN_ORDER),
             quiet_seconds=300,
             whole_seconds=900,
+        ),
+        _pytest_ring(
+            "process",
+            *_folders_except("tests/agent_image", *_WORKSPACE_COMMANDS),
+            workers=2,
+            mark="process",
+            options=("--dist", "loadfile", *_IN_ORDER),
+            quiet_seconds=300,
+            whole_seconds=600,
         ),
         Ring("demo", (*_MAKE, "demo"), 20),
         Ring("team", (*_MAKE, "demo", "TEAM=1"), 20),
@@ -182,7 +195,7 @@ RINGS = {
 _CONTROL_PLANE_BUILD = replace(RINGS["programs"], command=(*RINGS["programs"].command, *CONTROL_PLANE_PROGRAMS))
 _NEED_CONTROL_PLANE = frozenset({"controlplane", "faults"})
 Stages = tuple[tuple[str, ...], ...]
-_TEST: Stages = (("commands", "helm"), ("static", "process", "unit", "demo", "team"))
+_TEST: Stages = (("commands", "helm"), ("static", "agent", "process", "unit", "demo", "team"))
 _TEST_CLUSTER: Stages = (("programs",), ("controlplane",), ("sweep",), ("faults", "walk", "cluster"))
 _TEST_ALL: Stages = (*_TEST, *_TEST_CLUSTER, ("bench",))
 RUNS: dict[str, Stages] = {

@@ -21,18 +21,19 @@ def test_test_needs_no_kubernetes_and_test_all_contains_every_ring():
     assert sorted(names_of(select_stages(["test-all"]))) == sorted(RINGS)
 
 
-def test_gate_leaves_out_exhaustive_tests_and_test_all_runs_them():
-    (gate,) = (ring for stage in select_stages(["test"]) for ring in stage if ring.name == "process")
-    (whole,) = (ring for stage in select_stages(["test-all"]) for ring in stage if ring.name == "process")
+@pytest.mark.parametrize("name", ["agent", "process"])
+def test_gate_leaves_out_exhaustive_tests_and_test_all_runs_them(name):
+    (gate,) = (ring for stage in select_stages(["test"]) for ring in stage if ring.name == name)
+    (whole,) = (ring for stage in select_stages(["test-all"]) for ring in stage if ring.name == name)
     assert "process and not exhaustive" in gate.command
     assert "process" in whole.command
 
 
 @pytest.mark.parametrize("run", ["test", "test-all"])
 def test_rings_that_yield_have_the_ceiling_of_the_longest_ring_beside_them(run):
-    (stage,) = (stage for stage in select_stages([run]) if "process" in names_of([stage]))
+    (stage,) = (stage for stage in select_stages([run]) if "agent" in names_of([stage]))
     ceilings = {ring.name: ring.ceiling_seconds for ring in stage}
-    assert ceilings["unit"] == ceilings["static"] == ceilings["process"] > ceilings["demo"]
+    assert ceilings["unit"] == ceilings["static"] == ceilings["agent"] > ceilings["demo"]
 
 
 def test_named_ring_runs_whole():
@@ -50,6 +51,20 @@ def test_programs_of_a_control_plane_are_built_before_its_tests():
     assert build == ["programs", "controlplane"]
     assert tests == [RINGS["controlplane"].to_whole_ring()]
     assert names_of(select_stages(["unit", "process"])) == ["unit", "process"]
+
+
+def test_each_process_test_without_a_cluster_is_in_one_ring():
+    rings = [RINGS[name] for name in ("commands", "agent", "process")]
+    modules = {path.relative_to(CHECKOUT).as_posix() for path in (CHECKOUT / "tests").rglob("test_*.py")}
+    modules = {path for path in modules if not path.startswith(("tests/controlplane", "tests/faults"))}
+    selected = {path: [ring.name for ring in rings if _selects(ring, path)] for path in modules}
+    assert {path: names for path, names in selected.items() if len(names) != 1} == {}
+
+
+def _selects(ring, path):
+    folders = [word for word in ring.command if word.startswith("tests/")]
+    ignored = [word.removeprefix("--ignore=") for word in ring.command if word.startswith("--ignore=")]
+    return path.startswith(tuple(f"{each}/" for each in folders)) and not path.startswith(tuple(ignored))
 
 
 def test_every_folder_of_tests_is_in_a_ring():
