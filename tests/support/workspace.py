@@ -43,7 +43,8 @@ class LocalWorkspace:
         (self.folder / "socket").unlink(missing_ok=True)
         install(str(self.folder))
         words = ["executor.pyz", "--socket", "socket", "--root", str(self.root), "--home", str(self.folder / "home")]
-        process = subprocess.Popen([self.python, "-S", "-E", *words, *options], cwd=self.folder)
+        command = [*self.executor_prefix(), self.python, "-S", "-E", *words, *options]
+        process = subprocess.Popen(command, cwd=self.folder)
         wait_until((self.folder / "socket").exists, "the executor listens")
         return process
 
@@ -68,6 +69,10 @@ class LocalWorkspace:
             timeout=ceiling(),
         )
         return process
+
+    def executor_prefix(self) -> list[str]:
+        """Return the command that starts the executor, if it does not start directly."""
+        return []
 
     def runner_prefix(self) -> list[str]:
         """Return the command that starts the runner, if it does not start directly."""

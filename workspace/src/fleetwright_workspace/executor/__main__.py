@@ -22,6 +22,7 @@ from fleetwright_workspace.executor.process_tree import (
     kill_tree,
     signal_all,
 )
+from fleetwright_workspace.executor.task_limit import describe_missing_limit, has_own_count, read_cgroup_limits
 from fleetwright_workspace.options import parse_options
 
 _POLL_SECONDS = 0.2
@@ -43,6 +44,8 @@ def main() -> None:
     memory, processes = options["memory"][0] or str(default_memory()), options["processes"][0]
     if not (memory.isdigit() and processes.isdigit()):
         sys.exit("--memory and --processes: give whole numbers")
+    if missing := describe_missing_limit(has_own_count(), read_cgroup_limits()):
+        sys.stderr.write(f"executor: {missing}\n")
     limits = CommandLimits(int(memory), int(processes))
     supervise(CommandServer(options["socket"][0], CommandSettings(root, home, tuple(options["keep"]), limits)))
 
@@ -54,7 +57,12 @@ def supervise(server: CommandServer) -> None:
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, _end)
     while True:
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            # The kernel refuses a process: others of the pod have too many.
+            time.sleep(_RESTART_SECONDS)
+            continue
         if pid == 0:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,11 +1,12 @@
 """Runs one command in a process of its own, which ends together with everything that the command started.
 
 The process sends the output as frames. It ends the command at its time-out, when the connection closes, and when the
-command has too many processes or too much memory.
+command has too many processes or too much memory. The kernel limits processes too: see `task_limit`.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -29,15 +30,37 @@ from fleetwright_workspace.executor.frames import (
     STDOUT,
     frame,
 )
-from fleetwright_workspace.executor.process_tree import become_subreaper, end_tree, proportional_set_size, tree_size
+from fleetwright_workspace.executor.process_tree import (
+    become_subreaper,
+    descendants,
+    end_tree,
+    kill_tree,
+    proportional_set_size,
+    tree_size,
+)
+from fleetwright_workspace.executor.task_limit import (
+    count_tasks,
+    count_visible_tasks,
+    is_full,
+    limit_tasks,
+    most_tasks,
+    reports_refusal,
+)
 
 _REQUEST_SECONDS = 10.0
+_REFUSAL_SECONDS = 1.0
 _TICK_SECONDS = 0.1
 _FIRST_TICK_SECONDS = 0.0005
 _WATCH_SECONDS = 0.25
 _OUTPUT_BUFFER = 4 * LARGEST_FRAME
 _DRAIN_SECONDS = 0.5
 """How long the output of background processes is read after the command itself has ended."""
+_MANY_TASKS = 50
+"""A command with fewer processes and threads is not the reason why the kernel refuses further ones."""
+_FULL = (
+    "the kernel refuses further processes and threads: the commands of this workspace have too many. Wait until other"
+    " commands have ended, or use fewer at the same time"
+)
 _NOT_FOUND = 127
 _NOT_STARTED = 126
 _SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh")
@@ -47,6 +70,7 @@ class CommandLimits(NamedTuple):
     memory_bytes: int
     """The limit of the data of each process, and of the resident memory of all together."""
     processes: int
+    """The most processes of one command. All commands together have at most twice as many processes and threads."""
 
 
 class CommandSettings(NamedTuple):
@@ -105,11 +129,30 @@ def serve_command(connection: socket.socket, settings: CommandSettings) -> None:
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         status = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_STARTED
-        text = f"{request.argv[0]}: {getattr(error, 'strerror', None) or error}\n"
-        end = {"exit": status, "signal": None, "timed_out": False, "stopped": ""}
-        connection.sendall(frame(STDERR, text.encode(errors="replace")) + frame(END, json.dumps(end).encode()))
+        is_refused = getattr(error, "errno", None) == errno.EAGAIN
+        why = f"not started, because {_FULL}" if is_refused else getattr(error, "strerror", None) or error
+        _send_refusal(connection, f"{request.argv[0]}: {why}\n", status)
         return
     _Pump(connection, process, settings.limits, time.monotonic() + request.timeout_seconds).run()
+
+
+def refuse_command(connection: socket.socket) -> None:
+    """Answer a request for which the kernel refuses a process.
+
+    The server itself calls this, so a client must not be able to hold it up: one part of the request is read, because
+    the runner sends it before it reads the answer.
+
+    Raises:
+        OSError: The runner is gone, or sends nothing.
+    """
+    connection.settimeout(_REFUSAL_SECONDS)
+    connection.recv(LARGEST_REQUEST)
+    _send_refusal(connection, f"the command was not started, because {_FULL}\n", _NOT_STARTED)
+
+
+def _send_refusal(connection: socket.socket, text: str, status: int) -> None:
+    end = {"exit": status, "signal": None, "timed_out": False, "stopped": ""}
+    connection.sendall(frame(STDERR, text.encode(errors="replace")) + frame(END, json.dumps(end).encode()))
 
 
 class _Pump:
@@ -127,6 +170,7 @@ class _Pump:
         self._status: int | None = None
         self._timed_out = False
         self._stopped = ""
+        self._reports_refusal = False
         self._gone = False
         self._tick = _FIRST_TICK_SECONDS
 
@@ -138,12 +182,17 @@ class _Pump:
         for pipe in self._pipes:
             os.set_blocking(pipe, False)
         self._read_until_end()
-        end_tree(os.getpid(), self._reap, grace=GRACE_SECONDS)
+        if self._stopped:
+            # A bomb would use the time that others get to end.
+            kill_tree(os.getpid(), self._reap)
+        else:
+            end_tree(os.getpid(), self._reap, grace=GRACE_SECONDS)
         if self._gone:
             return
         self._connection.settimeout(2 * HEARTBEAT_SECONDS)
         for pipe, kind in self._pipes.items():
             self._drain(pipe, kind)
+        self._buffer += self._note()
         self._connection.sendall(bytes(self._buffer) + frame(END, json.dumps(self._end()).encode()))
 
     def _read_until_end(self) -> None:
@@ -155,7 +204,8 @@ class _Pump:
             self._reap()
             now = time.monotonic()
             if self._status is not None:
-                ended_at = ended_at if ended_at is not None else now
+                if ended_at is None:
+                    ended_at = next_watch = now  # What the command has left behind may be too much.
                 if not self._pipes or now - ended_at > _DRAIN_SECONDS:
                     return
             elif now >= self._deadline:
@@ -199,9 +249,13 @@ class _Pump:
         except BlockingIOError:
             return
         if data:
-            self._buffer += frame(self._pipes[pipe], data)
+            self._add_output(self._pipes[pipe], data)
         else:
             del self._pipes[pipe]
+
+    def _add_output(self, kind: bytes, data: bytes) -> None:
+        self._buffer += frame(kind, data)
+        self._reports_refusal = self._reports_refusal or reports_refusal(data)
 
     def _drain(self, pipe: int, kind: bytes) -> None:
         """Read what is left in a pipe after every process has ended."""
@@ -212,7 +266,7 @@ class _Pump:
                 return
             if not data:
                 return
-            self._buffer += frame(kind, data)
+            self._add_output(kind, data)
 
     def _send(self) -> None:
         try:
@@ -233,10 +287,26 @@ class _Pump:
 
     def _excess(self) -> str:
         size = tree_size(os.getpid())
-        if size.processes > self._limits.processes:
+        if size.processes > self._limits.processes or self._fills_the_workspace():
             return "processes"
         most = self._limits.memory_bytes
         return "memory" if size.resident_bytes > most and proportional_set_size(os.getpid()) > most else ""
+
+    def _fills_the_workspace(self) -> bool:
+        """Return whether the kernel refuses further tasks, and most tasks are those of this command."""
+        own = count_tasks(descendants(os.getpid()))
+        return own >= _MANY_TASKS and is_full() and 2 * own > count_visible_tasks()
+
+    def _note(self) -> bytes:
+        """Return the reason of a failure for which programs have only the text of EAGAIN."""
+        succeeded = self._status is not None and os.WIFEXITED(self._status) and os.WEXITSTATUS(self._status) == 0
+        if self._stopped or self._timed_out or succeeded or not self._reports_refusal:
+            return b""
+        text = (
+            "[If the kernel has refused a process or thread here: all commands of the workspace together have too many."
+            f" They may have {most_tasks(self._limits.processes)}, or fewer if the container allows fewer.]\n"
+        )
+        return frame(STDERR, text.encode())
 
     def _reap(self) -> None:
         while True:
@@ -270,6 +340,7 @@ def _restrict(limits: CommandLimits) -> None:
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     most = limits.memory_bytes if hard == resource.RLIM_INFINITY else min(limits.memory_bytes, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    limit_tasks(most_tasks(limits.processes))
     try:
         # If the container has no memory left, the kernel ends a command and not the executor.
         with open("/proc/self/oom_score_adj", "w") as file:

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 
-from fleetwright_workspace.executor.command_process import CommandSettings, serve_command
+from fleetwright_workspace.executor.command_process import CommandSettings, refuse_command, serve_command
 from fleetwright_workspace.executor.process_tree import forbid_tracing
 
 MOST_COMMANDS = 32
@@ -42,7 +42,11 @@ class CommandServer:
             self._reap()
             if len(self._running) >= MOST_COMMANDS:
                 return
-            pid = os.fork()
+            try:
+                pid = os.fork()
+            except OSError:
+                _refuse(connection)
+                return
             if pid:
                 self._running.add(pid)
                 return
@@ -65,6 +69,13 @@ class CommandServer:
             if pid == 0:
                 return
             self._running.discard(pid)
+
+
+def _refuse(connection: socket.socket) -> None:
+    try:
+        refuse_command(connection)
+    except OSError:
+        pass  # the runner is gone
 
 
 def _bind(path: str) -> socket.socket:
