@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.bombs import PROCESS_BOMB, THREAD_BOMB
 from tests.support.machine import ceiling
 from tests.support.user_namespace import namespace_prefix, shared_folder, system_python, unprivileged_user
 from tests.support.waiting import wait_until
@@ -23,33 +24,6 @@ from fleetwright_workspace.install import install
 
 PROCESSES = 50
 MOST_TASKS = 2 * PROCESSES
-BOUND = 250
-FORKS = f"""
-import os, sys, time
-count = 0
-try:
-    while count < {BOUND}:
-        if os.fork() == 0:
-            time.sleep(100)
-            os._exit(0)
-        count += 1
-except BlockingIOError as error:
-    print("refused", flush=True)
-print(count, flush=True)
-"""
-THREADS = f"""
-import threading, time
-threads = [threading.Thread(target=time.sleep, args=(100,), daemon=True) for _ in range({BOUND})]
-count = 0
-try:
-    for thread in threads:
-        thread.start()
-        count += 1
-except RuntimeError:
-    print("refused", flush=True)
-print(count, flush=True)
-time.sleep(100)
-"""
 COUNT = """
 import json, os, sys, time
 from fleetwright_workspace.executor.task_limit import limit_tasks
@@ -176,14 +150,14 @@ def test_initial_namespace_has_no_limit() -> None:
     assert limit.stdout.strip() == str(resource.getrlimit(resource.RLIMIT_NPROC))
 
 
-@pytest.mark.parametrize("bomb", [pytest.param(FORKS, id="processes"), pytest.param(THREADS, id="threads")])
+@pytest.mark.parametrize("bomb", [pytest.param(PROCESS_BOMB, id="processes"), pytest.param(THREAD_BOMB, id="threads")])
 def test_bomb_meets_the_limit_and_is_ended(start_namespace: Callable[..., _Namespace], bomb: str) -> None:
     workspace = start_namespace()
     lines = workspace.run([system_python(), "-c", bomb], seconds=60)
     assert end_of(lines)["stopped"] == "processes"
     # The bomb of processes may be ended by its number before the kernel refuses one.
     counted = output_of(lines).split()
-    assert bomb == FORKS or counted[0] == "refused"
+    assert bomb == PROCESS_BOMB or counted[0] == "refused"
     assert all(int(number) <= MOST_TASKS for number in counted if number != "refused")
     wait_until(lambda: _tasks_of(workspace) <= 2, "only the supervisor and the server are left")
     assert output_of(workspace.run("echo alive")) == "alive\n"

@@ -20,6 +20,7 @@ from fleetwright_cli.dev.processes import Processes
 from fleetwright_cli.dev.workspace.folders import parse_folders
 from fleetwright_cli.dev.workspace.local_workspaces import LocalWorkspaces, find_bwrap, workspace_specs
 from fleetwright_cli.dev.workspace.sandbox import PythonPlace, WorkspacePlace, runner_command, shell_command
+from fleetwright_cli.dev.workspace.task_cgroups import TaskCgroups
 
 PLACE = WorkspacePlace(
     root=Path("/home/me/shop"),
@@ -225,6 +226,19 @@ def test_sandbox_hides_everything_else(started: Started, tmp_path: Path) -> None
     assert int(text[2]) < 50  # process ids of its own
     assert text[3] == "1"  # only the loopback interface
     assert run("echo still here")[0]["text"] == "still here\n"
+
+
+def test_missing_limit_for_root_is_said_once(process_ring: None, tmp_path: Path) -> None:
+    with Processes(tmp_path / "logs") as processes:
+        cgroups = TaskCgroups("dev-1", 4000, mounts=tmp_path, own="")
+        workspaces = _workspaces(tmp_path, processes, unsafe=True, cgroups=cgroups)
+        fleet, tokens = _fleet(), {"workspace.desk": secrets.token_urlsafe(16)}
+        for _ in range(2):
+            workspaces.start(fleet, workspaces.wanted(fleet).keys(), ports={"desk": free_port()}, tokens=tokens)
+        said = [line for line in workspaces.said if "fork bomb" in line]  # type: ignore[attr-defined]
+        assert len(said) == 1
+        assert said[0].endswith("run fleetwright dev as another user")
+        workspaces.close()
 
 
 def test_state_has_digests_and_no_token(started: Started, tmp_path: Path) -> None:

@@ -35,7 +35,9 @@ from fleetwright_cli.dev.workspace.places import (
     resolve_place,
     trusted_environment,
 )
+from fleetwright_cli.dev.workspace.task_cgroups import TaskCgroups
 from fleetwright_cli.terminal.transport.dev_fleet import state_home
+from fleetwright_workspace.executor.task_limit import DEFAULT_PROCESSES, most_tasks
 
 _MODEL = "offline-model"
 _INTERRUPTED = 130
@@ -77,6 +79,7 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
         running = Processes(options.state / "logs", environ=inherited, folder=options.state / "run")
         with _alone(options.state), ExitStack() as ended, running as processes:
             provider = _provider(environ, processes, say)
+            cgroups = _cgroups_of_root()
             workspaces = LocalWorkspaces(
                 options.state,
                 processes,
@@ -85,7 +88,10 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
                 unsafe=options.unsafe_workspace,
                 find_sandbox=lambda: find_bwrap(inherited, untrusted),
                 run_files=run_files,
+                cgroups=cgroups,
             )
+            if cgroups is not None:
+                ended.callback(cgroups.remove)
             ended.callback(workspaces.disarm_repositories)
             fleet = FleetRun(
                 options.folder,
@@ -114,6 +120,12 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
     except KeyboardInterrupt:
         click.echo("\nended")
         return _INTERRUPTED if unfinished else 0
+
+
+def _cgroups_of_root() -> TaskCgroups | None:
+    if os.getuid():
+        return None
+    return TaskCgroups(f"fleetwright-dev-{os.getpid()}", most_tasks(DEFAULT_PROCESSES))
 
 
 def _run_files(

@@ -22,19 +22,23 @@ from fleetwright_workspace.executor.process_tree import (
     kill_tree,
     signal_all,
 )
-from fleetwright_workspace.executor.task_limit import describe_missing_limit, has_own_count, read_cgroup_limits
+from fleetwright_workspace.executor.task_limit import (
+    DEFAULT_PROCESSES,
+    describe_missing_limit,
+    has_own_count,
+    read_cgroup_limits,
+)
 from fleetwright_workspace.options import parse_options
 
 _POLL_SECONDS = 0.2
 _RESTART_SECONDS = 0.2
-_MOST_PROCESSES = "2000"
 
 
 def main() -> None:
     options = parse_options(
         sys.argv[1:],
         ("socket", "root", "home"),
-        {"memory": "", "processes": _MOST_PROCESSES},
+        {"memory": "", "processes": str(DEFAULT_PROCESSES)},
         repeated=("keep",),
     )
     root, home = options["root"][0], options["home"][0]

@@ -13,6 +13,8 @@ import re
 import resource
 from collections.abc import Iterable
 
+DEFAULT_PROCESSES = 2000
+"""The most processes of one command."""
 _UID_MAP = "/proc/self/uid_map"
 _ALL_USERS = ["0", "0", "4294967295"]
 _COUNTED_SINCE = (5, 14)

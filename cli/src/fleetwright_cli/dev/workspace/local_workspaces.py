@@ -30,6 +30,7 @@ from fleetwright_cli.dev.workspace.sandbox import (
     runner_command,
     shell_command,
 )
+from fleetwright_cli.dev.workspace.task_cgroups import TaskCgroups
 from fleetwright_cli.dev.workspace.trusted_files import TrustedFiles, find_run_files
 from fleetwright_workspace.files.git_guard import RepositoryGuard
 from fleetwright_workspace.files.root import WorkspaceRoot
@@ -82,8 +83,15 @@ class LocalWorkspaces:
         unsafe: bool,
         find_sandbox: Callable[[], str | None],
         run_files: RunFiles = RunFiles(),
+        cgroups: TaskCgroups | None = None,
     ) -> None:
-        """Args: `folders` are those that the user chose, by agent. `unsafe` permits a shell without a sandbox."""
+        """Args:
+        folders: Those that the user chose, by agent.
+        unsafe: Whether a shell may run without a sandbox.
+        cgroups: The limit of processes for root; None for other users, whom the kernel limits in the sandbox.
+        """
+        self._cgroups = cgroups
+        self._is_unlimited_said = False
         self._run_files = run_files
         self._protections: dict[str, _Protection] = {}
         self._state = state
@@ -163,9 +171,7 @@ class LocalWorkspaces:
             place = self._prepare(name, spec, port=ports[name], token=tokens[f"workspace.{name}"])
             if self.runs_commands and f"{_SHELL}-{name}" in changed:
                 (place.sockets / SOCKET).unlink(missing_ok=True)
-                self._processes.start(
-                    f"{_SHELL}-{name}", shell_command(place, self._python, bwrap=self._bwrap), self._environ()
-                )
+                self._processes.start(f"{_SHELL}-{name}", self._shell_command(name, place), self._environ())
             if f"{_RUNNER}-{name}" in changed:
                 self._processes.start(
                     f"{_RUNNER}-{name}", runner_command(place, self._python, bwrap=self._bwrap), self._environ()
@@ -173,6 +179,19 @@ class LocalWorkspaces:
             self._processes.wait_ready(f"{_RUNNER}-{name}", f"http://127.0.0.1:{place.port}/healthz")
             if self.runs_commands:
                 self._wait_for_shell(name, place)
+
+    def _shell_command(self, name: str, place: WorkspacePlace) -> list[str]:
+        command = shell_command(place, self._python, bwrap=self._bwrap)
+        if self._cgroups is None:
+            return command
+        limited = self._cgroups.limit_command(f"{_SHELL}-{name}", command)
+        if limited is None and not self._is_unlimited_said:
+            self._is_unlimited_said = True
+            self._say(
+                "a fork bomb in a command can stall this machine: the kernel exempts root from the limit of processes,"
+                " and no cgroup with pids.max can be made here; run fleetwright dev as another user"
+            )
+        return limited or command
 
     def process_names(self, agent: str) -> tuple[str, str]:
         """Return the names of the processes of a workspace. Not every workspace has a shell."""

@@ -1,0 +1,93 @@
+"""Cgroups that limit the processes and threads of shells, for a local fleet of root.
+
+The kernel holds other users to the limit that the executor sets in its user namespace. It exempts root, also there.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+_ENTER = 'echo $$ >"$0"; exec "$@"'
+"""The program starts also if the kernel refuses the move. The log then has the reason."""
+_DELEGATED = ("trusted.delegate", "user.delegate")
+"""The attributes of systemd on a cgroup whose children another program may manage."""
+
+
+class TaskCgroups:
+    def __init__(
+        self, prefix: str, most: int, *, mounts: Path = Path("/sys/fs/cgroup"), own: str | None = None
+    ) -> None:
+        """Args:
+        prefix: The beginning of the names of cgroups, which no other run has.
+        most: The number of processes and threads in each of them.
+        own: The content of /proc/self/cgroup; by default it is read.
+        """
+        self._prefix = prefix
+        self._most = most
+        self._mounts = mounts
+        self._own = _read_own_cgroups() if own is None else own
+        self._made: list[Path] = []
+
+    def limit_command(self, name: str, command: list[str]) -> list[str] | None:
+        """Return the command that runs in a cgroup of its own; None if this process may make none."""
+        folder = self._make(f"{self._prefix}-{name}")
+        return None if folder is None else ["/bin/sh", "-c", _ENTER, f"{folder}/cgroup.procs", *command]
+
+    def remove(self) -> None:
+        """Remove the cgroups. The caller has ended their processes."""
+        for folder in self._made:
+            with suppress(OSError):
+                folder.rmdir()
+
+    def _make(self, name: str) -> Path | None:
+        for parent in _parents(self._own, self._mounts):
+            folder = parent / name
+            try:
+                folder.mkdir(exist_ok=True)
+                self._made.append(folder)
+                (folder / "pids.max").write_text(str(self._most))
+            except OSError:
+                continue
+            return folder
+        return None
+
+
+def _read_own_cgroups() -> str:
+    try:
+        return Path("/proc/self/cgroup").read_text()
+    except OSError:
+        return ""  # not Linux
+
+
+def _parents(own: str, mounts: Path) -> Iterator[Path]:
+    """Yield the cgroups in which this process may make one with `pids.max`.
+
+    Version 1 allows children beside processes. In version 2 the parent must pass the controller on. A cgroup with
+    processes cannot do this unless it is the root, so its parent is the next choice, if it is delegated.
+    """
+    for line in own.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if "pids" in controllers.split(","):
+            yield mounts / "pids" / path.lstrip("/")
+        elif not controllers:
+            folder = mounts / path.lstrip("/")
+            if _passes_on(folder):
+                yield folder
+            elif folder != mounts and _passes_on(folder.parent) and _is_delegated(folder.parent):
+                yield folder.parent
+
+
+def _passes_on(folder: Path) -> bool:
+    try:
+        return "pids" in (folder / "cgroup.subtree_control").read_text().split()
+    except OSError:
+        return False
+
+
+def _is_delegated(folder: Path) -> bool:
+    for name in _DELEGATED:
+        with suppress(OSError):
+            if os.getxattr(folder, name) == b"1":
+                return True
+    return False
