@@ -2,6 +2,7 @@
 
 import json
 import signal
+import tracemalloc
 from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -162,7 +163,7 @@ async def test_log_that_takes_too_long_is_a_failure(fleet: Fleet, cluster: Path)
     pods = (cluster / "pods.json").read_text()
     program.write_text(f"#!/bin/sh\ncase \"$*\" in *desk-1*) exec sleep 60;; *logs*) ;; *) echo '{pods}';; esac\n")
     program.chmod(0o755)
-    reading = await ClusterLogs((), everywhere=False, kubectl=str(program), seconds=10).read("1h")
+    reading = await ClusterLogs((), everywhere=False, kubectl=str(program), seconds=10).read("1h", TaskTrail(ROOT))
     assert [str(each).partition(":")[0] for each in reading.failures] == ["the log of pod desk-1 cannot be read"]
 
 
@@ -289,3 +290,66 @@ def test_follow_ends_with_the_task(fleet: Fleet, cluster: Path, written: bool) -
     ended = _logs(fleet, cluster, ROOT, "--follow")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.count("task rests") == 2
+
+
+NOISE = 25_000
+
+
+def _write_long_log(path: Path, first: AgentLogLine, last: AgentLogLine) -> None:
+    """Write a log of 25 MB in which everything between two lines belongs to other tasks, and one line is too long."""
+    padding = "x" * 900
+    with path.open("w") as file:
+        file.write(json.dumps(first.fields) + "\n")
+        for number in range(NOISE):
+            fields = log_line(1, task=f"{number % 500:08}-noise", note=padding).fields
+            file.write(json.dumps(fields) + "\n")
+        file.write(json.dumps({"task": ROOT, "note": "y" * 3_000_000}) + "\n")
+        file.write(json.dumps(last.fields) + "\n")
+
+
+async def test_logs_keep_the_lines_of_the_task_only(fleet: Fleet, cluster: Path) -> None:
+    _write_long_log(cluster / "clerk-1.previous", PEER_FIRST, WARNS)
+    _write_lines(cluster / "desk-1.logs", FIRST, BEGUN, ENDS)
+    logs = ClusterLogs((), everywhere=False, kubectl=str(cluster / "bin" / "kubectl"))
+    tracemalloc.start()
+    try:
+        reading = await logs.read("24h", TaskTrail(ROOT))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert [line.fields for line in reading.lines] == [
+        line.fields for line in (FIRST, BEGUN, PEER_FIRST, WARNS, RESTS, ENDS)
+    ]
+    assert peak < 8 * 1024 * 1024
+
+
+def test_long_logs_lose_no_line(fleet: Fleet, cluster: Path) -> None:
+    _write_long_log(cluster / "desk-1.logs", FIRST, ENDS)
+    ended = _logs(fleet, cluster, ROOT)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert [line.split()[2:4] for line in ended.stdout.splitlines()] == [["task", "accepted"], ["task", "rests"]]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "reads"),
+    [
+        pytest.param([PEER_FIRST, RESTS], 2, id="the task of a peer, which another log names"),
+        pytest.param([STRANGE], 1, id="another task"),
+    ],
+)
+async def test_log_is_read_again_only_if_needed(fleet: Fleet, cluster: Path, tasks, reads) -> None:
+    pods = json.loads((cluster / "pods.json").read_text())
+    pods["items"][1]["status"]["containerStatuses"][0]["restartCount"] = 0
+    (cluster / "pods.json").write_text(json.dumps(pods))
+    # The log of the peer is complete before the other one begins.
+    _write_lines(cluster / "clerk-1.logs", *tasks)
+    _write_lines(cluster / "desk-1.logs", FIRST, BEGUN, ENDS)
+    program = cluster / "bin" / "kubectl-in-order"
+    program.write_text(
+        f'#!/bin/sh\ncase "$*" in *desk-1*) until test -e {cluster}/read; do sleep 0.05; done;; esac\n'
+        f'{cluster}/bin/kubectl "$@"; code=$?\n'
+        f'case "$*" in *clerk-1*) touch {cluster}/read;; esac\nexit $code\n'
+    )
+    program.chmod(0o755)
+    await ClusterLogs((), everywhere=False, kubectl=str(program)).read("24h", TaskTrail(ROOT))
+    assert (cluster / "calls").read_text().count("logs clerk-1") == reads

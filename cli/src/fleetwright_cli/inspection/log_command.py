@@ -86,13 +86,13 @@ class _LogView:
         Raises: TransportError: The agents cannot be listed.
         """
         start = datetime.now(UTC)
-        reading = await self._logs.read(since)
+        reading = await self._logs.read(since, self._trail)
         for failure in reading.failures:
             click.echo(f"Error: {failure}", err=True)
         if reading.failures:
-            self.code = ExitCode.FAILED if reading.lines else ExitCode.UNREACHABLE
+            self.code = ExitCode.FAILED if reading.is_readable else ExitCode.UNREACHABLE
         self._sources = reading.sources
-        self._show(self._trail.take(reading.lines))
+        self._show(reading.lines)
         if follow and not self._trail.has_ended:
             await self._follow(start, reading.lines)
         return self._has_shown

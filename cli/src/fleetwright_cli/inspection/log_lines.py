@@ -6,7 +6,7 @@ conversation or a trace finds all of its tasks.
 
 import json
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -112,6 +112,20 @@ class TaskTrail:
         """The tasks whose own id was searched for."""
         self._ended: set[str] = set()
 
+    def knows_any(self, tasks: Set[str]) -> bool:
+        """Return whether one of the tasks is known to be searched for."""
+        return not self._tasks.isdisjoint(tasks)
+
+    def keeps(self, line: AgentLogLine) -> bool:
+        """Return whether a line is known to belong to the task. The trail learns from it, and keeps no line.
+
+        A later line may show that this one belongs too. Then `knows_any` is true for its task, and the line must be
+        read again.
+        """
+        if line.message in _STARTS:
+            self._logs_starts.add(line.source)
+        return self._belongs(line)
+
     @property
     def has_ended(self) -> bool:
         """True if the search was for tasks, and they have ended. A conversation and a trace may always continue."""
@@ -135,7 +149,10 @@ class TaskTrail:
         return {task: peer for task, peer in self._peer_tasks.items() if task not in self._agents}
 
     def take(self, lines: Iterable[AgentLogLine]) -> Sequence[AgentLogLine]:
-        """Return the lines that are now known to belong to the task, in time order."""
+        """Return the lines that are now known to belong to the task, in time order.
+
+        The last 20,000 other lines are kept, because a later line may show that they belong too.
+        """
         for line in lines:
             self._waiting.append(line)
             if line.message in _STARTS:

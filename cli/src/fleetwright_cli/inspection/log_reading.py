@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from fleetwright_api import names
-from fleetwright_cli.inspection.log_lines import AgentLogLine, parse_line
+from fleetwright_cli.inspection.log_lines import AgentLogLine, TaskTrail, parse_line
 from fleetwright_cli.terminal.transport.errors import AgentUnreachable
-from fleetwright_cli.terminal.transport.kubectl import kubectl_json, kubectl_run
+from fleetwright_cli.terminal.transport.kubectl import kubectl_json, kubectl_pass_lines, kubectl_run, read_lines
 
 AGENT_PODS: Final = f"{names.OWN_OBJECTS},{names.COMPONENT}=agent"
 """The label selector of the pods of agents."""
@@ -20,7 +20,6 @@ LOGS_AT_ONCE: Final = 8
 _SECONDS: Final = 120.0
 _LOOK_SECONDS: Final = 3.0
 _OVERLAP: Final = timedelta(seconds=2)
-_LONGEST_LINE: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +58,21 @@ class LogSource:
 
 @dataclass(frozen=True, slots=True)
 class LogReading:
-    """The lines that could be read, and why others could not."""
+    """The lines of the task in time order, and why some logs could not be read."""
 
     sources: list[LogSource]
     lines: list[AgentLogLine]
     failures: list[AgentUnreachable]
+    is_readable: bool
+    """True if a log could be read."""
+
+
+@dataclass(slots=True)
+class _KeptLines:
+    """The lines of one log that belong to the task, and the tasks of its other lines."""
+
+    lines: list[AgentLogLine] = field(default_factory=list)
+    other_tasks: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,34 +92,60 @@ class ClusterLogs:
         found = await kubectl_json(self.kubectl, (*self.place, "get", "pods", *everywhere, "-l", AGENT_PODS))
         return [_to_source(each) for each in found.get("items") or ()]
 
-    async def read(self, since: str) -> LogReading:
-        """Return the lines of all agents, also those of containers that were restarted.
+    async def read(self, since: str, trail: TaskTrail) -> LogReading:
+        """Return the lines of a task at all agents, also those of containers that were restarted.
 
-        Args: `since` is a duration of kubectl, such as 24h.
+        The memory that this needs does not grow with the other lines of the logs. A log is read again if the task of
+        a line that was left out turns out to belong to the wanted task.
+
+        Args:
+            since: A duration of kubectl, such as 24h.
+            trail: Decides which lines belong to the task.
 
         Raises: TransportError: The pods cannot be listed, or kubectl is missing.
         """
         free = asyncio.Semaphore(LOGS_AT_ONCE)
         pods = await self.pods()
-        found = await asyncio.gather(*(self._read(pod, run, since, free) for pod in pods for run in pod.runs))
-        return LogReading(
-            pods,
-            [line for each in found if isinstance(each, list) for line in each],
-            [each for each in found if isinstance(each, AgentUnreachable)],
-        )
+        runs = [(pod, run) for pod in pods for run in pod.runs]
+        kept: dict[ContainerRun, _KeptLines] = {}
+        failures: list[AgentUnreachable] = []
+        unread = runs
+        while unread:
+            found = await asyncio.gather(*(self._read(pod, run, since, trail, free) for pod, run in unread))
+            for (_, run), result in zip(unread, found, strict=True):
+                if isinstance(result, _KeptLines):
+                    kept[run] = result
+                    continue
+                failures.append(result)
+                if run in kept:
+                    kept[run].other_tasks.clear()
+            unread = [(pod, run) for pod, run in runs if run in kept and trail.knows_any(kept[run].other_tasks)]
+        lines = sorted((line for each in kept.values() for line in each.lines), key=lambda line: line.at)
+        return LogReading(pods, lines, failures, is_readable=bool(kept))
 
     async def _read(
-        self, pod: LogSource, run: ContainerRun, since: str, free: asyncio.Semaphore
-    ) -> list[AgentLogLine] | AgentUnreachable:
+        self, pod: LogSource, run: ContainerRun, since: str, trail: TaskTrail, free: asyncio.Semaphore
+    ) -> _KeptLines | AgentUnreachable:
+        kept = _KeptLines()
+
+        def take(text: bytes) -> None:
+            line = _parsed(text, pod)
+            if line is None:
+                return
+            if trail.keeps(line):
+                kept.lines.append(line)
+            elif task := line.text_field("task"):
+                kept.other_tasks.add(task)
+
+        words = _log_words(run, self.place, f"--since={since}", *_previous(run))
         try:
             async with free:
-                log = await read_container_log(
-                    run, f"--since={since}", place=self.place, kubectl=self.kubectl, seconds=self.seconds
-                )
+                ended = await kubectl_pass_lines(self.kubectl, words, take, seconds=self.seconds)
+            if ended.code:
+                raise AgentUnreachable(ended.reason)
         except AgentUnreachable as error:
             return AgentUnreachable(f"the log of pod {pod.name} cannot be read: {error}")
-        lines = (_parsed(text, pod) for text in log.content.splitlines())
-        return [line for line in lines if line is not None]
+        return kept
 
     async def follow(self, start: datetime) -> AsyncIterator[AgentLogLine | None]:
         """Yield the lines that are written from `start` on, without end, and None every few seconds.
@@ -146,10 +181,10 @@ class ClusterLogs:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            limit=_LONGEST_LINE,
         )
+        assert process.stdout is not None  # noqa: S101 - it is a pipe
         try:
-            while process.stdout is not None and (text := await process.stdout.readline()):
+            async for text in read_lines(process.stdout):
                 line = _parsed(text, pod)
                 if line is not None:
                     await queue.put(line)
@@ -191,8 +226,8 @@ async def read_container_log(
         AgentUnreachable: The log cannot be read. The message is the reason.
         TransportError: kubectl is missing.
     """
-    previous = ("--previous",) if run.is_previous else ()
-    ended = await kubectl_run(kubectl, _log_words(run, place, *options, *previous), seconds=seconds, most=most)
+    words = _log_words(run, place, *options, *_previous(run))
+    ended = await kubectl_run(kubectl, words, seconds=seconds, most=most)
     if ended.code:
         raise AgentUnreachable(ended.reason)
     if ended.is_cut:
@@ -204,6 +239,10 @@ async def read_container_log(
 def _log_words(run: ContainerRun, place: Sequence[str], *options: str) -> tuple[str, ...]:
     # The last of two options counts, so this namespace replaces that of `place`.
     return (*place, "--namespace", run.namespace, "logs", run.pod, "-c", run.container, *options)
+
+
+def _previous(run: ContainerRun) -> tuple[str, ...]:
+    return ("--previous",) if run.is_previous else ()
 
 
 def _count_restarts(pod: Mapping[str, Any], container: str) -> int:

@@ -1,9 +1,10 @@
 """Runs kubectl, which brings the plugins and proxies of the user's kubeconfig."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from fleetwright_api.encoding.untrusted_json import read_json
 from fleetwright_cli.no_cluster import NO_CLUSTER, lacks_cluster
@@ -14,8 +15,11 @@ from fleetwright_cli.terminal.transport.errors import (
     TransportError,
 )
 
+T = TypeVar("T")
+
 _SECONDS: Final = 30.0
 _PIECE: Final = 64 * 1024
+_LONGEST_LINE: Final = 1024 * 1024
 _LONGEST: Final = 300
 _FORBIDDEN: Final = "(Forbidden)"
 
@@ -57,6 +61,44 @@ async def kubectl_run(
         TransportError: kubectl is missing.
         AgentUnreachable: kubectl did not end in time.
     """
+    code, (output, is_cut), errors = await _run(
+        program, arguments, lambda stream: _read_end(stream, most), seconds=seconds
+    )
+    return KubectlResult(code, output, errors, is_cut)
+
+
+async def kubectl_pass_lines(
+    program: str, arguments: Sequence[str], take: Callable[[bytes], None], *, seconds: float = _SECONDS
+) -> KubectlResult:
+    """Run kubectl to its end, and pass on each line of its output as it arrives. The result has no output.
+
+    Args:
+        program: The program to run.
+        arguments: Its arguments.
+        take: Receives each line without its end, except lines of more than 1 MiB.
+        seconds: How long it may run.
+
+    Raises:
+        TransportError: kubectl is missing.
+        AgentUnreachable: kubectl did not end in time.
+    """
+
+    async def pass_on(stream: asyncio.StreamReader) -> None:
+        async for line in read_lines(stream):
+            take(line)
+
+    code, _, errors = await _run(program, arguments, pass_on, seconds=seconds)
+    return KubectlResult(code, b"", errors)
+
+
+async def _run(
+    program: str,
+    arguments: Sequence[str],
+    read_output: Callable[[asyncio.StreamReader], Awaitable[T]],
+    *,
+    seconds: float,
+) -> tuple[int, T, bytes]:
+    """Run kubectl to its end. Return its exit code, what was read of its output, and the end of its errors."""
     try:
         process = await asyncio.create_subprocess_exec(
             program,
@@ -67,22 +109,46 @@ async def kubectl_run(
         )
     except OSError:
         raise TransportError(f"{program} is not installed; install it, or give --url and --token-file") from None
+    assert process.stdout is not None  # noqa: S101 - both are pipes
+    assert process.stderr is not None  # noqa: S101 - same
     try:
         async with asyncio.timeout(seconds):
-            (output, is_cut), (errors, _), _ = await asyncio.gather(
-                _read_end(process.stdout, most), _read_end(process.stderr, _PIECE), process.wait()
+            output, (errors, _), _ = await asyncio.gather(
+                read_output(process.stdout), _read_end(process.stderr, _PIECE), process.wait()
             )
     except TimeoutError:
-        process.kill()
-        await process.wait()
         raise AgentUnreachable(f"kubectl {arguments[-1]}: no answer within {seconds:.0f} s") from None
-    return KubectlResult(process.returncode or 0, output, errors, is_cut)
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    return process.returncode or 0, output, errors
 
 
-async def _read_end(stream: asyncio.StreamReader | None, most: int | None) -> tuple[bytes, bool]:
+async def read_lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """Yield the lines of a stream without their ends, except lines of more than 1 MiB."""
+    rest, is_skipped = bytearray(), False
+    while piece := await stream.read(_PIECE):
+        *lines, last = piece.split(b"\n")
+        for line in lines:
+            rest += line
+            if not is_skipped and len(rest) <= _LONGEST_LINE:
+                yield bytes(rest)
+            rest.clear()
+            is_skipped = False
+        rest += last
+        if len(rest) > _LONGEST_LINE:
+            rest.clear()
+            is_skipped = True
+    if rest and not is_skipped:
+        yield bytes(rest)
+
+
+async def _read_end(stream: asyncio.StreamReader, most: int | None) -> tuple[bytes, bool]:
     """Read a stream to its end. Return at most its last `most` bytes, and whether it had more."""
     kept, is_cut = bytearray(), False
-    while stream is not None and (piece := await stream.read(_PIECE)):
+    while piece := await stream.read(_PIECE):
         kept += piece
         # Each byte is moved at most once, because the buffer grows to twice its size first.
         if most is not None and len(kept) > 2 * most:
