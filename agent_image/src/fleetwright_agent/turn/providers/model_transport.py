@@ -74,12 +74,20 @@ class ModelTransport(httpx2.AsyncBaseTransport):
             raise UntrustedAuthority("the file with the certificate authorities cannot be read") from error
 
     def _connect(self, authorities: bytes) -> httpx2.AsyncHTTPTransport:
+        context = _context(self._model, authorities)
         return httpx2.AsyncHTTPTransport(
-            verify=_context(self._model, authorities),
+            verify=context,
             trust_env=False,
-            proxy=self._model.proxy_url,
+            proxy=_proxy(self._model, context),
             socket_options=_SOCKET_OPTIONS,
         )
+
+
+def _proxy(model: Endpoint, context: ssl.SSLContext) -> httpx2.Proxy | None:
+    """Return the proxy. A proxy with an https URL is verified with the authorities of the model."""
+    if model.proxy_url is None:
+        return None
+    return httpx2.Proxy(model.proxy_url, ssl_context=context if model.proxy_url.startswith("https:") else None)
 
 
 def _context(model: Endpoint, authorities: bytes) -> ssl.SSLContext:
