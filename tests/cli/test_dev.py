@@ -502,6 +502,17 @@ def test_declared_hosts_are_contacted_only_with_the_flag(tmp_path, canary, conta
         assert (left_out.format(field) in run.output()) is not contacts
 
 
+@pytest.mark.process
+def test_dev_calls_a_server_with_a_proxy_directly(tmp_path, canary):
+    remote = f"{{url: 'http://127.0.0.2:{canary.port}/mcp', proxyURL: 'http://127.0.0.1:9'}}"
+    agent = f"{AGENT}  mcpServers: [{{name: tools}}]\n"
+    (tmp_path / "fleet.yaml").write_text(f"{agent}---\n{HEAD_OF_TOOLS}spec: {{remote: {remote}}}\n")
+    place = {"state": tmp_path / "state", "log": tmp_path / "output"}
+    with run_dev(tmp_path, "--contact-declared-hosts", **place, environment=_environ()) as run:
+        wait_until(lambda: canary.connections, "the agent connects to the server", shown=run.output)
+    assert "agent desk: mcpServers[tools] is called directly: a local run does not use its proxyURL" in run.output()
+
+
 def test_declared_hosts_are_listed_and_removed():
     servers = {
         "away": McpServerSpec(remote=RemoteServerSpec(url="https://tools.example.com/mcp")),

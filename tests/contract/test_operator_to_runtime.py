@@ -17,7 +17,7 @@ from fleetwright_a2a.extensions import ASK
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.callers import Callers
 from fleetwright_agent.config.layout import Layout
-from fleetwright_agent.config.tools import Peer
+from fleetwright_agent.config.tools import McpServer, Peer
 from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.server.extensions import spoken
 from fleetwright_agent.server.prompts.prompt_scheduler import PREFLIGHT
@@ -33,7 +33,7 @@ from fleetwright_api.spec.agent import parse_agent
 from fleetwright_api.spec.mcp_server import parse_mcp_server
 from fleetwright_operator.build.agent_config import agent_config
 from fleetwright_operator.build.card_extensions import declared_extensions
-from fleetwright_operator.build.config.tool_access import peer_tool
+from fleetwright_operator.build.config.tool_access import peer_tool, server_entry
 from fleetwright_operator.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -124,6 +124,14 @@ def test_agent_card_declares_the_extensions_of_the_runtime(spec, asks):
     config = AgentConfig.model_validate(compiled | {"revision": "0"})
     assert declared == spoken(config, foreign=config.executor is not None)
     assert (ASK in declared) is asks
+
+
+@pytest.mark.parametrize("proxy", [None, "http://proxy.example.com:3128"])
+def test_runtime_reads_the_proxy_of_a_server(proxy):
+    remote = {"url": "https://h.example/mcp", **({"proxyURL": proxy} if proxy else {})}
+    server = parse_mcp_server({"metadata": {"name": "house", "namespace": "team"}, "spec": {"remote": remote}})
+    read = McpServer.model_validate(server_entry(server, Endpoints()))
+    assert (read.url, read.proxy_url) == ("https://h.example/mcp", proxy)
 
 
 @pytest.mark.parametrize("golden", ["agent-push", "agent-push-anywhere"], indirect=True)

@@ -179,6 +179,14 @@ REFUSED = [
         "caSecretRef.key must be a key of a Secret",
         id="a key that climbs",
     ),
+    *(
+        pytest.param(
+            {"remote": {"url": "https://x/mcp", "proxyURL": proxy}},
+            "remote.proxyURL must be the http or https address of a proxy without user and path",
+            id=f"the proxy {proxy}",
+        )
+        for proxy in ("socks5://proxy:1080", "proxy:3128", "http://u:p@proxy:3128", "http://proxy:3128/a", "http://a b")
+    ),
     pytest.param(
         {"remote": {"url": "https://x/mcp"}, "toolPolicy": {"pin": "abc"}},
         "must be a status.toolsDigest",

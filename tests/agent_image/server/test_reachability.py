@@ -53,6 +53,17 @@ async def test_reachability_names_unreachable_servers_and_polls_faster(error, re
     assert looks.seen == [({"orders": reason}, 10.0), ({}, 60.0)]
 
 
+async def test_reachability_of_a_proxied_server_is_that_of_its_proxy():
+    proxied = McpServer.model_validate(
+        {"name": "far", "url": "https://far.example/mcp", "proxyUrl": "http://proxy.example:3128"}
+    )
+    looks = _Looks({"proxy.example": ConnectionRefusedError()}, {"far.example": ConnectionRefusedError()})
+    looks.watched = Reachability([proxied], connect=looks.connect, sleep=looks.sleep)
+    with pytest.raises(asyncio.CancelledError):
+        await looks.watched.watch()
+    assert looks.seen == [({"far": "its proxy: connection refused"}, 10.0), ({}, 60.0)]
+
+
 async def test_reachability_without_servers_returns():
     async with within("a watch of no hosts ends"):
         await Reachability([]).watch()

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tests.support.machine import ceiling
 
-from fleetwright_a2a.outbound.pinned_http import DeniedAddress, PinnedTransport, resolve
+from fleetwright_a2a.outbound.pinned_http import DeniedAddress, PinnedTransport, ProxiedTransport, resolve
 from fleetwright_a2a.outbound.policy.egress_policy import EgressPolicy
 
 HERE = ipaddress.ip_network("127.0.0.0/8")
@@ -195,3 +195,51 @@ async def test_pinned_http_does_not_resolve_ip_addresses() -> None:
     canary = Canary()
     async with listening(canary) as port, client(EgressPolicy(ranges=(HERE,)), resolving=never) as http:
         assert (await http.get(f"http://127.0.0.1:{port}/")).status_code == 200
+
+
+TARGETS = [
+    pytest.param("http://tools.example.com/mcp", True, id="the named target"),
+    pytest.param("http://tools.example.com./other", True, id="another spelling of it"),
+    pytest.param("http://tools.example.com:8080/", False, id="another port"),
+    pytest.param("http://other.example.com/", False, id="another name"),
+    pytest.param("http://127.0.0.1/", False, id="the host of the proxy"),
+    pytest.param("http://169.254.169.254/", False, id="the metadata service"),
+    pytest.param("http://9.9.9.9/mcp", False, id="a named address in a denied range"),
+    pytest.param("http://8.8.8.8/mcp", True, id="a named address"),
+    pytest.param("http://2130706433/", False, id="a number"),
+]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("url", "allowed"), TARGETS)
+async def test_proxied_http_asks_the_proxy_for_named_targets_only(url: str, allowed: bool) -> None:
+    declared = ["http://tools.example.com/mcp", "http://9.9.9.9/mcp", "http://8.8.8.8/mcp"]
+    policy = EgressPolicy.declared(declared, denied=(ipaddress.ip_network("9.9.9.0/24"),))
+    canary = Canary()
+    async with listening(canary) as port:
+        transport = ProxiedTransport(policy, proxy=f"http://127.0.0.1:{port}")
+        async with httpx.AsyncClient(transport=transport, trust_env=False, timeout=ceiling()) as http:
+            if allowed:
+                assert (await http.get(url)).status_code == 200
+            else:
+                with pytest.raises(DeniedAddress):
+                    await http.get(url)
+    assert [request.split()[1] for request in canary.requests] == ([url] if allowed else [])
+
+
+PROXIES = [
+    pytest.param(["169.254.169.254"], id="the metadata service"),
+    pytest.param(["127.0.0.1"], id="loopback"),
+    pytest.param(["93.184.216.34", "127.0.0.1"], id="loopback beside a public address"),
+    pytest.param(["9.9.9.9"], id="a denied range"),
+]
+
+
+@pytest.mark.parametrize("addresses", PROXIES)
+async def test_proxied_http_checks_the_addresses_of_the_proxy(addresses: list[str]) -> None:
+    policy = EgressPolicy.declared(["http://tools.example.com"], denied=(ipaddress.ip_network("9.9.9.0/24"),))
+    resolving = names(addresses)
+    transport = ProxiedTransport(policy, proxy="http://proxy.example.com:3128", resolving=resolving)  # type: ignore[arg-type] - the test's own
+    async with httpx.AsyncClient(transport=transport, trust_env=False, timeout=ceiling()) as http:
+        with pytest.raises(DeniedAddress):
+            await http.get("http://tools.example.com/mcp")

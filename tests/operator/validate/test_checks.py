@@ -333,6 +333,14 @@ SERVERS = [
     pytest.param({}, "SourceAmbiguous", id="neither"),
     pytest.param({"remote": {"url": "http://x.example/"}, "workload": {"image": "i"}}, "SourceAmbiguous", id="both"),
     pytest.param({"remote": {"url": "http://localhost/mcp"}}, "InvalidAddress", id="loopback"),
+    pytest.param(
+        {"remote": {"url": "http://x.example/mcp", "proxyURL": "http://localhost:3128"}}, "InvalidAddress", id="a proxy"
+    ),
+    pytest.param(
+        {"remote": {"url": "http://localhost/mcp", "proxyURL": "http://proxy.example:3128"}},
+        "InvalidAddress",
+        id="loopback behind a proxy",
+    ),
     pytest.param({"workload": {}}, "ImageMissing", id="no image"),
     pytest.param({"remote": {"url": "http://x.example/", "transport": "Sse"}}, "UnknownWord", id="no remote transport"),
     pytest.param({"workload": {"image": "i", "transport": "stdio"}}, "UnknownWord", id="no transport of a workload"),
@@ -391,6 +399,8 @@ async def test_denied_range_in_an_agent_spec_is_refused(api, objects, make_world
 async def test_denied_range_in_a_server_or_skill_is_refused(api, objects, make_world, with_denied_api_server):
     world = make_world(api, with_denied_api_server)
     api.put(objects.custom(names.MCP_SERVER, "tools", {"remote": {"url": "https://9.9.9.9/mcp"}}))
+    proxied = {"url": "https://x.example/mcp", "proxyURL": "http://9.9.9.1:3128"}
+    api.put(objects.custom(names.MCP_SERVER, "proxied", {"remote": proxied}))
     haiku = objects.skill()
     need = {"egress": [{"ipBlock": {"cidr": "9.9.9.0/25"}, "ports": [443]}]}
     api.put({**haiku, "spec": {**haiku["spec"], "permissions": need}})
@@ -399,7 +409,8 @@ async def test_denied_range_in_a_server_or_skill_is_refused(api, objects, make_w
     await world.start()
     await world.settle()
     await world.stop()
-    assert world.conditions("McpServer", "tools")["Accepted"][1] == "InvalidAddress"
+    for server in ("tools", "proxied"):
+        assert world.conditions("McpServer", server)["Accepted"][1] == "InvalidAddress"
     assert world.conditions("Skill", "haiku")["Accepted"][1] == "InvalidPermission"
     assert world.conditions("Skill", "far")["Accepted"][1] == "InvalidAddress"
 

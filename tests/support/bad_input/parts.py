@@ -65,6 +65,13 @@ BAD_PARTS = [
     ),
     pytest.param(SERVER, "spec", {}, "exactly one of remote and workload", id="a server is somewhere"),
     pytest.param(SERVER, "spec.remote.url", "ftp://x/mcp", "absolute http or https", id="a server speaks HTTP"),
+    pytest.param(
+        SERVER,
+        "spec.remote.proxyURL",
+        "http://u:p@proxy:1",
+        "remote.proxyURL must be the http or https address of a proxy without user and path",
+        id="a server's proxy holds no password",
+    ),
     pytest.param(SERVER, "spec", {"workload": {}}, "workload.image: Required", id="a workload has an image"),
     pytest.param(
         SERVER,

@@ -39,6 +39,8 @@ class McpServer(Part):
     headers: tuple[Header, ...] = ()
     ca_file: str | None = None
     """CA certificates that are trusted in addition to the system's certificates."""
+    proxy_url: str | None = Field(default=None, max_length=2048)
+    """The HTTP proxy for all requests to the server. The agent then connects to the proxy only."""
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     require_approval: tuple[str, ...] = ()

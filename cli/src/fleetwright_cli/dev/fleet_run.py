@@ -20,7 +20,7 @@ from fleetwright_cli.dev.conversation import Address
 from fleetwright_cli.dev.gateway.local_gateway import GatewayPlace
 from fleetwright_cli.dev.gateway.local_team import LocalTeam, new_keys, token_file
 from fleetwright_cli.dev.gateway.local_tokens import PERSON, token_text
-from fleetwright_cli.dev.hosts import declared_hosts, without_declared_hosts_of
+from fleetwright_cli.dev.hosts import declared_hosts, proxied_servers, without_declared_hosts_of
 from fleetwright_cli.dev.layout import (
     HOST,
     AgentFiles,
@@ -155,15 +155,19 @@ class FleetRun:
         write_private(self._state / ADDRESSES, json.dumps({k: asdict(v) for k, v in self.addresses().items()}))
 
     def _tell_differences(self, fleet: LocalFleet, changed: set[str]) -> None:
-        """Print every model that is substituted, and every declared host that is left out."""
+        """Print every model that is substituted, every declared host that is left out, and every unused proxy."""
         servers = {name: server.spec for name, server in fleet.servers.items()}
         for name, agent in fleet.agents.items():
             if f"agent-{name}" not in changed:
                 continue
             for line in substitutions(agent.spec, self._provider):
                 self._say(f"agent {name}: {line}")
-            for field, url in [] if self._contacts else declared_hosts(agent.spec, servers).items():
+            left_out = {} if self._contacts else declared_hosts(agent.spec, servers)
+            for field, url in left_out.items():
                 self._say(f"agent {name}: {field} is left out: --contact-declared-hosts connects to {url}")
+            for field in proxied_servers(agent.spec, servers):
+                if field not in left_out:
+                    self._say(f"agent {name}: {field} is called directly: a local run does not use its proxyURL")
 
     def ended(self) -> list[str]:
         """Return the names of processes that ended by themselves. An agent that goes to sleep is not among them."""

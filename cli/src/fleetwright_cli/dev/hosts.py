@@ -9,7 +9,7 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from fleetwright_api.spec.agent import AgentSpec
-from fleetwright_api.spec.mcp_server import McpServerSpec
+from fleetwright_api.spec.mcp_server import McpServerSpec, McpServerView
 from fleetwright_api.spec.workspace import WorkspaceSpec
 from fleetwright_cli.dev.manifests import LocalFleet
 
@@ -51,6 +51,29 @@ def without_declared_hosts_of(fleet: LocalFleet) -> LocalFleet:
         name: replace(agent, spec=without_declared_hosts(agent.spec, servers)) for name, agent in fleet.agents.items()
     }
     return replace(fleet, agents=agents)
+
+
+def proxied_servers(spec: AgentSpec, servers: Mapping[str, McpServerSpec]) -> list[str]:
+    """Return the fields of the agent's McpServers with a proxy, which a local run does not use."""
+    remotes = {name: server.remote for name, server in servers.items()}
+    return [
+        f"mcpServers[{use.name}]"
+        for use in spec.mcp_servers
+        if (remote := remotes.get(use.name)) is not None and remote.proxy_url is not None
+    ]
+
+
+def without_proxies(fleet: LocalFleet) -> LocalFleet:
+    """Return the fleet with McpServers that are called directly: a proxy belongs to the network of the cluster."""
+    servers = {name: _without_proxy(server) for name, server in fleet.servers.items()}
+    return replace(fleet, servers=servers)
+
+
+def _without_proxy(server: McpServerView) -> McpServerView:
+    remote = server.spec.remote
+    if remote is None:
+        return server
+    return replace(server, spec=replace(server.spec, remote=replace(remote, proxy_url=None)))
 
 
 def _without_hosts(workspace: WorkspaceSpec, left_out: Collection[str]) -> WorkspaceSpec:

@@ -96,8 +96,10 @@ def _way(server: McpServerView, services: Services, settings: Settings) -> Egres
         labels = {names.MCP_SERVER_LABEL: server.name}
         peers = (pods(labels, namespace=server.namespace),)
         return EgressRule(to="its pods", why=why, peers=peers, ports=(("TCP", workload.port),))
-    url = Endpoints(cluster_domain=settings.cluster_domain).server(server)
-    found = destination(parse_address(url, namespace=server.namespace, settings=settings), services, settings)
+    if (remote := server.spec.remote) is None:
+        raise ValueError(f"McpServer {server.name!r} has neither remote nor workload")
+    address = parse_address(remote.destination, namespace=server.namespace, settings=settings)
+    found = destination(address, services, settings)
     if isinstance(found, str):
         raise ValueError(found)
     return EgressRule(to=found.text, why=why, peers=found.peers, ports=(("TCP", found.port),))

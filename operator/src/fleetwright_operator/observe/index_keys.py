@@ -140,7 +140,7 @@ class IndexKeys:
         for kind, name in environment_sources(server.spec):
             yield ("mounts", kind, entry.namespace, name)
         if server.spec.remote is not None:
-            yield from self._reaches(entry, server.spec.remote.url)
+            yield from self._reaches(entry, server.spec.remote.destination)
 
     def _reaches(self, entry: CachedObject, url: str) -> Iterator[IndexKey]:
         try:

@@ -67,6 +67,6 @@ def _remote_address(server: McpServerView, settings: Settings) -> list[HostAddre
     if remote is None:
         return []
     try:
-        return [parse_address(remote.url, namespace=server.namespace, settings=settings)]
+        return [parse_address(remote.destination, namespace=server.namespace, settings=settings)]
     except UnusableAddress:
         return []  # the checks report it

@@ -25,6 +25,8 @@ def server_accepted(server: McpServerView, settings: Settings) -> Iterator[Viola
         yield Violation("SourceAmbiguous", "spec needs exactly one of remote and workload")
     if remote is not None and workload is None:
         yield from address_problems("spec.remote.url", remote.url, server, settings)
+        if remote.proxy_url is not None:
+            yield from address_problems("spec.remote.proxyURL", remote.proxy_url, server, settings)
     if workload is not None and remote is None:
         yield from _workload_problems(server, workload, settings)
 
@@ -73,7 +75,8 @@ def _has_key(secret: CachedObject, key: str, *, field: str) -> Iterator[Violatio
 
 
 def server_resolved(server: McpServerView, services: Services, settings: Settings) -> Iterator[Violation]:
-    """Check that the address of an accepted server resolves, as far as the cached Services show."""
+    """Check that the address of an accepted server, or of its proxy, resolves, as far as the cached Services show."""
     if remote := server.spec.remote:
-        address = parse_address(remote.url, namespace=server.namespace, settings=settings)
-        yield from resolution_problems("spec.remote.url", address, services, settings)
+        field = "spec.remote.url" if remote.proxy_url is None else "spec.remote.proxyURL"
+        address = parse_address(remote.destination, namespace=server.namespace, settings=settings)
+        yield from resolution_problems(field, address, services, settings)

@@ -1,5 +1,6 @@
 """Reachability of the agent's MCP servers: periodic TCP connection attempts, without any MCP message.
 
+For a server behind a proxy, the attempt is a connection to the proxy, because the agent may connect to nothing else.
 The operator never connects to addresses from a spec, but uses this report for the status of an MCP server. There is at
 most one short connection for each server at a time. The report does not contain IP addresses.
 """
@@ -75,7 +76,7 @@ class Reachability:
     async def watch(self) -> None:
         """Check all servers periodically, until the task is cancelled."""
         while self._servers:
-            reasons = await asyncio.gather(*(self._reason(server) for server in self._servers))
+            reasons = await asyncio.gather(*(self._problem(server) for server in self._servers))
             looked = zip(self._servers, reasons, strict=True)
             self._report = tuple(
                 ServerReachability(server.name, reason is None, reason or "") for server, reason in looked
@@ -83,9 +84,13 @@ class Reachability:
             well = all(look.reachable for look in self._report)
             await self._sleep(_WHILE_WELL_SECONDS if well else _WHILE_ILL_SECONDS)
 
+    async def _problem(self, server: McpServer) -> str | None:
+        reason = await self._reason(server)
+        return reason if reason is None or server.proxy_url is None else f"its proxy: {reason}"
+
     async def _reason(self, server: McpServer) -> str | None:
         try:
-            target = target_of(server.url)
+            target = target_of(server.proxy_url or server.url)
             async with asyncio.timeout(_CONNECT_SECONDS):
                 await self._connect(target.host, target.port)
         except UnusableUrl as error:

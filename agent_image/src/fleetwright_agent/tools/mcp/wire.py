@@ -17,7 +17,7 @@ from typing import cast
 import httpx
 
 from fleetwright_a2a.outbound.bounded_responses import BoundedTransport, TooLarge
-from fleetwright_a2a.outbound.pinned_http import DeniedAddress, PinnedTransport
+from fleetwright_a2a.outbound.pinned_http import DeniedAddress, PinnedTransport, ProxiedTransport
 from fleetwright_a2a.outbound.policy.addresses import Network
 from fleetwright_a2a.outbound.policy.egress_policy import EgressPolicy, UnusableUrl
 from fleetwright_agent.config.layout import Layout
@@ -33,7 +33,7 @@ _ANSWER_GRACE_SECONDS = 1.0
 # two attempts it waits a second.
 _RESUME_GRACE_SECONDS = 2 * (_CONNECT_SECONDS + 1.0)
 # With these statuses, the server or a proxy in front of it rejected the request without processing it.
-_TURNED_AWAY = frozenset({400, 401, 403, 404, 405, 406, 413, 415, 429})
+_TURNED_AWAY = frozenset({400, 401, 403, 404, 405, 406, 407, 413, 415, 429})
 
 
 class Arrival(Enum):
@@ -56,12 +56,24 @@ class McpTransport(httpx.AsyncBaseTransport):
     """The HTTP transport of one session. Call `expect` before a request is sent, and `forget` afterwards."""
 
     def __init__(
-        self, inner: httpx.AsyncBaseTransport, *, headers: Callable[[], Mapping[str, str]], answers_in_body: bool
+        self,
+        inner: httpx.AsyncBaseTransport,
+        *,
+        headers: Callable[[], Mapping[str, str]],
+        answers_in_body: bool,
+        through_proxy: bool = False,
     ) -> None:
-        """Args: `answers_in_body` is True if the server can send an answer only in the HTTP response to its request."""
+        """
+        Args:
+            inner: Sends the requests.
+            headers: Returns the declared headers, for each request.
+            answers_in_body: True if the server can send an answer only in the HTTP response to its request.
+            through_proxy: True if failed connections are those to a proxy.
+        """
         self._inner = inner
         self._headers = headers
         self._answers_in_body = answers_in_body
+        self._through_proxy = through_proxy
         self._expected: dict[int, asyncio.Future[None]] = {}
         self.trouble = ""
         """The latest failure."""
@@ -82,11 +94,11 @@ class McpTransport(httpx.AsyncBaseTransport):
         except McpUnreachable as error:
             self._fail(identity, str(error), arrival=Arrival.NONE)
             raise
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            self._fail(identity, _words(error), arrival=Arrival.NONE)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
+            self._fail(identity, _words(error, through_proxy=self._through_proxy), arrival=Arrival.NONE)
             raise
         except httpx.HTTPError as error:
-            self._fail(identity, _words(error), arrival=Arrival.UNKNOWN)
+            self._fail(identity, _words(error, through_proxy=self._through_proxy), arrival=Arrival.UNKNOWN)
             raise
         if response.status_code >= HTTPStatus.BAD_REQUEST:
             turned_away = response.status_code in _TURNED_AWAY
@@ -148,19 +160,33 @@ class _Body(httpx.AsyncByteStream):
 
 
 def wire_of(server: McpServer, layout: Layout, *, denied: tuple[Network, ...] = ()) -> McpTransport:
-    """Return the transport, which ignores environment variables and connects only to the declared host.
+    """Return the transport, which ignores environment variables and connects only to the declared host or its proxy.
 
     Raises:
-        McpUnreachable: The configured address or CA file cannot be used.
+        McpUnreachable: The configured address, proxy or CA file cannot be used.
     """
     try:
         policy = EgressPolicy.declared([server.url], denied=denied)
     except UnusableUrl as error:
         raise McpUnreachable(f"has an address that cannot be called: {error}", arrival=Arrival.NONE) from None
-    pinned = PinnedTransport(policy, verify=_trust(server, layout))
-    inner = BoundedTransport(pinned, document=MOST_BYTES, stream=MOST_BYTES, event=MOST_BYTES)
-    in_body = server.transport is Transport.STREAMABLE_HTTP
-    return McpTransport(inner, headers=lambda: header_values(server, layout), answers_in_body=in_body)
+    inner = BoundedTransport(
+        _connections(server, policy, _trust(server, layout)), document=MOST_BYTES, stream=MOST_BYTES, event=MOST_BYTES
+    )
+    return McpTransport(
+        inner,
+        headers=lambda: header_values(server, layout),
+        answers_in_body=server.transport is Transport.STREAMABLE_HTTP,
+        through_proxy=server.proxy_url is not None,
+    )
+
+
+def _connections(server: McpServer, policy: EgressPolicy, trusted: ssl.SSLContext) -> httpx.AsyncBaseTransport:
+    if server.proxy_url is None:
+        return PinnedTransport(policy, verify=trusted)
+    try:
+        return ProxiedTransport(policy, proxy=server.proxy_url, verify=trusted)
+    except UnusableUrl as error:
+        raise McpUnreachable(f"has a proxy that cannot be called: {error}", arrival=Arrival.NONE) from None
 
 
 def http_client(wire: McpTransport) -> httpx.AsyncClient:
@@ -217,9 +243,13 @@ def _refusal(response: httpx.Response) -> str:
     return f"answers {code} {phrase}".rstrip() + hint
 
 
-def _words(error: httpx.HTTPError) -> str:
+def _words(error: httpx.HTTPError, *, through_proxy: bool) -> str:
     if isinstance(error, DeniedAddress):
-        return "leads to an address that agents may not reach"
+        subject = "has an address or a proxy" if through_proxy else "leads to an address"
+        return f"{subject} that agents may not reach"
+    if isinstance(error, httpx.ProxyError):
+        # The text is the status and the phrase of the proxy; the model must not read a foreign phrase.
+        return f"cannot be reached: its proxy answers {str(error).partition(' ')[0]}"
     if isinstance(error, TooLarge):
         return "compresses its answers, though it was asked not to"
     cause: BaseException | None = error
@@ -229,4 +259,6 @@ def _words(error: httpx.HTTPError) -> str:
         cause = cause.__cause__ or cause.__context__
     if isinstance(error, httpx.TimeoutException):
         return "did not answer in time"
-    return "cannot be reached" if isinstance(error, httpx.ConnectError) else "broke the connection"
+    if isinstance(error, httpx.ConnectError):
+        return "cannot be reached through its proxy" if through_proxy else "cannot be reached"
+    return "broke the connection"

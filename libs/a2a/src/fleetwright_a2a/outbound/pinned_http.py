@@ -3,6 +3,9 @@
 Each connection resolves its name once, and connects to an address that the policy has checked. TLS verification, the
 Host header and the connection pool use the original name. Environment variables are ignored, and redirects are not
 followed. The policy itself is in `egress_policy`.
+
+Through a proxy, only the address of the proxy can be checked in this way, because the proxy resolves the names of the
+targets. The policy then limits the targets by their names.
 """
 
 import asyncio
@@ -13,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache, partial
 from typing import Final
+from urllib.parse import urlsplit
 
 import httpcore
 import httpx
@@ -28,6 +32,10 @@ class DeniedAddress(httpx.ConnectError):
     """The policy does not allow this connection; no data was sent. A retry cannot succeed."""
 
 
+_PORTS: Final = {"http": 80, "https": 443}
+_CONNECTIONS: Final = 100
+_IDLE_CONNECTIONS: Final = 20
+_IDLE_SECONDS: Final = 5.0
 _THREADS: Final = ThreadPoolExecutor(16, thread_name_prefix="lookup")
 """The system's resolver blocks a thread for each lookup. A separate pool keeps the default thread pool free."""
 
@@ -117,11 +125,55 @@ class PinnedTransport(httpx.AsyncHTTPTransport):
         # httpx has no parameter for a network backend; only the pool takes one.
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=context,
-            max_connections=100,
-            max_keepalive_connections=20,
-            keepalive_expiry=5.0,
+            max_connections=_CONNECTIONS,
+            max_keepalive_connections=_IDLE_CONNECTIONS,
+            keepalive_expiry=_IDLE_SECONDS,
             network_backend=_PinnedBackend(policy, resolving),
         )
+
+
+class ProxiedTransport(httpx.AsyncHTTPTransport):
+    """A transport that connects only to an HTTP proxy, and asks it only for targets that the policy names.
+
+    Requests to an https URL use a tunnel (RFC 9110 §9.3.6), so the proxy sees only the host and the port.
+    """
+
+    def __init__(
+        self, policy: EgressPolicy, *, proxy: str, verify: ssl.SSLContext | None = None, resolving: Resolve = resolve
+    ) -> None:
+        """
+        Args:
+            policy: The allowed targets. Its denied ranges also apply to the address of the proxy.
+            proxy: The URL of the proxy.
+            verify: The trusted authorities of the targets and of a proxy with an https URL.
+            resolving: Resolves the name of the proxy.
+
+        Raises:
+            UnusableUrl: The URL of the proxy can never be called.
+        """
+        context = verify or default_authorities()
+        super().__init__(verify=context, trust_env=False)
+        self._policy = policy
+        self._pool = httpcore.AsyncHTTPProxy(
+            proxy_url=proxy,
+            ssl_context=context,
+            proxy_ssl_context=context if urlsplit(proxy).scheme == "https" else None,
+            max_connections=_CONNECTIONS,
+            max_keepalive_connections=_IDLE_CONNECTIONS,
+            keepalive_expiry=_IDLE_SECONDS,
+            network_backend=_PinnedBackend(EgressPolicy.declared([proxy], denied=policy.denied), resolving),
+        )
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Raises: DeniedAddress: the policy does not name the target."""
+        url = request.url
+        try:
+            target = EgressTarget(canonical_host(url.raw_host.decode("ascii")), url.port or _PORTS[url.scheme])
+        except UnusableUrl as error:
+            raise DeniedAddress(str(error)) from error
+        if not self._policy.allows_unresolved(target):
+            raise DeniedAddress(f"{target.text} is not an address that this agent may reach")
+        return await super().handle_async_request(request)
 
 
 @cache

@@ -21,6 +21,12 @@ class RemoteServerSpec:
     transport: str = one_of("StreamableHTTP", "SSE", default="StreamableHTTP")
     headers_from: tuple[HeaderSource, ...] = ()
     ca_secret_ref: AuthorityReference | None = None
+    proxy_url: str | None = None
+
+    @property
+    def destination(self) -> str:
+        """Return the URL that agents connect to: the proxy if there is one."""
+        return self.url if self.proxy_url is None else self.proxy_url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,6 +46,7 @@ def server_entry(server: McpServerView, endpoints: Endpoints) -> dict[str, Any]:
         **({"transport": remote.transport} if remote.transport != DEFAULT_TRANSPORT else {}),
         **({"headers": headers} if headers else {}),
         **({"caFile": names.mounted_file(SECRET, *_key(authority))} if authority else {}),
+        **({"proxyUrl": remote.proxy_url} if remote.proxy_url is not None else {}),
     }
 
 

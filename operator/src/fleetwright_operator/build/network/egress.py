@@ -54,8 +54,8 @@ def named_addresses(
         yield why, parse_address(url, namespace=namespace, settings=settings)
     for name, server in servers.items():
         if remote := server.spec.remote:
-            where = parse_address(remote.url, namespace=namespace, settings=settings)
-            yield f"McpServer {name}", where
+            why = f"McpServer {name}{', through its proxy' if remote.proxy_url is not None else ''}"
+            yield why, parse_address(remote.destination, namespace=namespace, settings=settings)
     yield from needed_addresses(needs, namespace=namespace, settings=settings)
     for _, url in push.receivers(agent.spec):
         yield push.WHY, parse_address(url, namespace=namespace, settings=settings)

@@ -107,6 +107,15 @@ class EgressPolicy:
         """Return whether all addresses of the host are allowed; a single denied address denies the host."""
         return bool(addresses) and all(self._opens(target, ip) for ip in addresses)
 
+    def allows_unresolved(self, target: EgressTarget) -> bool:
+        """Return whether a proxy that resolves the name itself may be asked for the target.
+
+        Only named targets are allowed. A host that is an address is checked like any other address.
+        """
+        with suppress(ValueError):
+            return target in self.hosts and self._opens(target, ipaddress.ip_address(target.host))
+        return target in self.hosts
+
     def _opens(self, target: EgressTarget, ip: Ip) -> bool:
         named = target in self.hosts
         block = local_block(ip)
