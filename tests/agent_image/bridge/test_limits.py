@@ -1,9 +1,12 @@
 """Limits of the bridge's HTTP server, which any pod that its network policy admits can reach."""
 
 import contextlib
+import http.client
+import json
 import socket
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from e2e.cluster.ports import free_port
@@ -12,6 +15,9 @@ from tests.support.machine import ceiling
 from tests.support.waiting import is_listening, wait_until
 
 MEBIBYTE = 1024 * 1024
+PARAMS = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+INITIALIZE = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": PARAMS})
+PING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +78,31 @@ def test_bridge_times_out_incomplete_headers(bridge: int) -> None:
     with socket.create_connection(("127.0.0.1", bridge), timeout=ceiling()) as connection:
         connection.sendall(b"POST /mcp HTTP/1.1\r\nHost: x\r\nX-Slow: ")
         assert connection.recv(1) == b""
+
+
+def test_bridge_starts_no_process_for_a_refused_request(fork_server: ForkServer, tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    program = f"open({str(starts)!r}, 'a').write('x'); from mcp.server.fastmcp import FastMCP; FastMCP('tools').run()"
+    port = free_port()
+    words = ["bridge", "--host", "127.0.0.1", "--port", str(port), "--", sys.executable, "-c", program]
+    process = fork_server.start(words)
+    try:
+        wait_until(lambda: is_listening(process, port), "the bridge listens")
+        statuses = [send(port, *request) for request in (("GET", ""), ("POST", "{"), ("POST", PING), ("DELETE", ""))]
+        assert send(port, "POST", INITIALIZE) == 200
+    finally:
+        process.kill()
+        process.wait_blocking()
+    assert statuses == [406, 400, 400, 400]
+    assert starts.read_text() == "x"
+
+
+def send(port: int, method: str, body: str) -> int:
+    """Send a request without a session, and return the status of the answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ceiling())
+    accepted = "application/json" if method == "GET" else "application/json, text/event-stream"
+    connection.request(method, "/mcp", body=body, headers={"Content-Type": "application/json", "Accept": accepted})
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    return answer.status

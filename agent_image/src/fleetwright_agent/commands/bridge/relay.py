@@ -1,10 +1,12 @@
 """Relays messages between an MCP session over HTTP and the stdio server process of this session.
 
-Each session gets a separate process, because stdio servers expect a single client. The process ends with the session.
+Each session gets a separate process, because stdio servers expect a single client. The process starts with the first
+message, so a refused request, such as a GET without a session, costs no process. It ends with the session.
 If the process dies earlier, requests without an answer get an error, and the client's next session starts a new
 process. This module does not interpret tools, prompts or any other part of MCP.
 """
 
+import contextlib
 import logging
 import sys
 from collections.abc import Mapping, Sequence
@@ -31,17 +33,30 @@ class Relay(Server[Any, Any]):
 
     async def run(self, read_stream: Any, write_stream: Any, *_: Any, **__: Any) -> None:
         """Relay until the client's session or the process ends."""
+        first = await _receive_first(read_stream)
+        if first is None:
+            return
         try:
             async with stdio_client(self._process, errlog=sys.stderr) as (output, input_):
                 _log.info("a session began")
-                await _Conversation(client=(read_stream, write_stream), process=(output, input_)).run()
+                await _Conversation(first, client=(read_stream, write_stream), process=(output, input_)).run()
         except OSError as error:
             _log.error("the server cannot be started: %s", error.strerror)
         _log.info("a session ended")
 
 
+async def _receive_first(from_client: _From) -> SessionMessage | None:
+    """Return the first message of the client, or None if its session ends before. The transport answers the errors."""
+    with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+        async for message in from_client:
+            if not isinstance(message, Exception):
+                return message
+    return None
+
+
 class _Conversation:
-    def __init__(self, *, client: tuple[_From, _To], process: tuple[_From, _To]) -> None:
+    def __init__(self, first: SessionMessage, *, client: tuple[_From, _To], process: tuple[_From, _To]) -> None:
+        self._first = first
         self._from_client, self._to_client = client
         self._from_process, self._to_process = process
         self._unanswered: dict[str | int, None] = {}
@@ -58,18 +73,22 @@ class _Conversation:
     async def _down(self) -> None:
         """Relay messages from the client to the process."""
         try:
+            await self._pass_down(self._first)
             async for message in self._from_client:
                 if isinstance(message, Exception):
                     continue  # The transport has already answered the client.
-                if isinstance(message.message.root, JSONRPCRequest):
-                    self._unanswered[message.message.root.id] = None
-                await self._to_process.send(SessionMessage(message.message))
+                await self._pass_down(message)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             return  # The process is ending; `_up` handles its end.
         finally:
             # The end of the client's session ends the process.
             await self._to_process.aclose()
             await self._from_process.aclose()
+
+    async def _pass_down(self, message: SessionMessage) -> None:
+        if isinstance(message.message.root, JSONRPCRequest):
+            self._unanswered[message.message.root.id] = None
+        await self._to_process.send(SessionMessage(message.message))
 
     async def _up(self) -> None:
         """Relay messages from the process to the client."""
