@@ -12,8 +12,8 @@ from typing import Final
 Headers = Sequence[tuple[bytes, bytes]]
 """The headers of a request, with their names in lower case."""
 
-_HOST: Final = re.compile(rb"(\[[0-9A-Za-z:.%]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]+)(:[0-9]{0,5})?[ \t]*")
-"""A host with an optional port. The parser has removed the spaces before it."""
+_HOST: Final = re.compile(rb"(\[[0-9A-Za-z:.%]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]+)(:[0-9]{0,5})?")
+"""A host with an optional port. The spaces around it are already removed."""
 _PATH: Final = re.compile(rb"/[^#]*+\Z")
 _ABSOLUTE: Final = re.compile(rb"https?://([^/?@#\s]+)([/?][^#]*)?", re.IGNORECASE | re.DOTALL)
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
@@ -47,7 +47,7 @@ def check_head(method: bytes, version: str, target: bytes, headers: Headers) -> 
         method: The method, such as `POST`.
         version: The version that the request line states, such as `1.1`.
         target: The request target (RFC 9112 §3.2).
-        headers: The headers, without trailers.
+        headers: The headers, without trailers and without white space around the values.
     """
     if version not in _VERSIONS:
         return UNSUPPORTED_VERSION
@@ -64,7 +64,7 @@ def check_head(method: bytes, version: str, target: bytes, headers: Headers) -> 
         elif name == b"transfer-encoding":
             if version == "1.0":
                 return _OLD_CHUNKS
-            if value.strip().lower() != b"chunked":
+            if value.lower() != b"chunked":
                 return _CODING
     if hosts > 1:
         return _MANY_HOSTS

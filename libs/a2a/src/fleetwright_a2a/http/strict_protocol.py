@@ -77,6 +77,10 @@ class StrictProtocol(HttpToolsProtocol):
         else:
             self._parse_slices(data)
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # White space after a value is no part of it (RFC 9110 §5.5). The parser removes only that before the value.
+        super().on_header(name, value.rstrip(b" \t"))
+
     def on_headers_complete(self) -> None:
         if refusal := self._check_head():
             self._refuse(refusal)
