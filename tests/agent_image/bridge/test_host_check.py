@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
+from starlette.types import Message, Receive, Scope, Send
 from tests.support.agent.fork_server import ForkServer
 from tests.support.machine import ceiling
 from tests.support.waiting import is_listening, wait_until
@@ -88,6 +89,34 @@ POD_REQUESTS = [
     (NAME, "tools-mcp@evil.example", 403),
     ("", "evil.example", 200),
 ]
+
+
+NAMELESS_REQUESTS = [
+    pytest.param("", "", [], 200, id="a bridge without a name accepts every Host, so also none"),
+    pytest.param("", "", ["http://evil.example"], 403, id="but no web page"),
+    pytest.param(NAME, "", [], 403, id="a bridge that knows its names wants one"),
+    pytest.param("", "127.0.0.1", [], 403, id="and so does one for local programs"),
+]
+
+
+@pytest.mark.parametrize(("name", "listens_on", "origins", "status"), NAMELESS_REQUESTS)
+async def test_bridge_decides_about_http_1_0_requests_without_a_host(
+    name: str, listens_on: str, origins: list[str], status: int
+) -> None:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse("ok")(scope, receive, send)
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    sent: list[Message] = []
+    headers = [(b"origin", origin.encode()) for origin in origins]
+    scope = {"type": "http", "method": "GET", "path": "/mcp", "http_version": "1.0", "headers": headers}
+    await HostCheck(answer, listens_on=listens_on, name=name)(scope, receive, send)
+    assert sent[0]["status"] == status
 
 
 @pytest.mark.parametrize(("name", "host", "status"), POD_REQUESTS)

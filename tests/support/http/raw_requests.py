@@ -2,6 +2,7 @@
 
 import asyncio
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ _ENDLESS_BYTES = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class TestedPort:
-    """A port, and what a good request to it looks like."""
+    """A port, what a good request to it looks like, and what it answers otherwise than the other ports."""
 
     port: int
     get: str
@@ -28,9 +29,15 @@ class TestedPort:
     get_status: int = 200
     head_status: int = 200
     post_status: int = 200
+    json_status: int | None = None
+    """The status of a POST with another JSON object; that of a good POST if unset."""
     post_text: bytes = b""
     """A part of the answer to a good POST that proves that the body has arrived."""
     body: str = "{}"
+    post_headers: str = ""
+    """Further headers of a good POST, each with its line end."""
+    exceptions: Mapping[str, list[int | str]] = field(default_factory=dict)
+    """The answers that differ from those in the file, by the name of the request."""
     __test__ = False
 
 
@@ -54,7 +61,7 @@ class RawRequest:
         for mark, value in {
             "<GET>": port.get,
             "<POST>": port.post,
-            "<AUTH>": f"Authorization: Bearer {port.token}\r\n",
+            "<AUTH>": f"Authorization: Bearer {port.token}\r\n{port.post_headers}",
             "<LENGTH>": str(len(body)),
             "<CHUNK>": f"{len(body):x}",
             "<HALF>": body[: len(body) // 2],
@@ -69,9 +76,10 @@ class RawRequest:
             "get": str(port.get_status),
             "head": str(port.head_status),
             "post": f"{port.post_status} {port.post_text.decode()}".strip(),
-            "json": str(port.post_status),
+            "json": str(port.post_status if port.json_status is None else port.json_status),
         }
-        first, *others = [statuses[each] if isinstance(each, str) else str(each) for each in self.answers]
+        answers = port.exceptions.get(self.name, self.answers)
+        first, *others = [statuses[each] if isinstance(each, str) else str(each) for each in answers]
         return [*(["100"] if self.interim and port.post_text else []), *[first] * self.times, *others, self.then]
 
 

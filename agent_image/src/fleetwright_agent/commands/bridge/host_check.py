@@ -45,9 +45,10 @@ class HostCheck:
 
     def _problem(self, hosts: Sequence[str], origins: Sequence[str]) -> str:
         """Return why a request is refused; empty if it is accepted."""
-        if len(hosts) != 1 or not self._is_own(hosts[0]):
-            return "The Host header names another server. Use the address of the McpServer.\n"
-        if any(_place(origin) != hosts[0].lower() for origin in origins):
+        host = hosts[0] if hosts else ""  # Only HTTP/1.0 needs no Host. The HTTP server refuses a second one.
+        if not self._is_own(host):
+            return "The Host header names another server, or none. Use the address of the McpServer.\n"
+        if any(_place(origin) != host.lower() for origin in origins):
             return "Requests of web pages are not accepted. Send no Origin header.\n"
         return ""
 
