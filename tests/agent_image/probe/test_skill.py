@@ -1,11 +1,10 @@
 """Skills in git: the commands of the pods check and fetch them from a real `git http-backend` on loopback."""
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
-from tests.support.agent.git_backend import GitBackend, run_git
+from tests.support.agent.git_backend import run_git, serve_repositories
 
 from fleetwright_agent.__main__ import main
 
@@ -30,11 +29,8 @@ def repository(tmp_path):
 
 @pytest.fixture
 def server(process_ring: None, repository):
-    handler = type("Handler", (GitBackend,), {"root": repository.parent})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield handler, f"http://127.0.0.1:{server.server_address[1]}/skills/.git"
-        server.shutdown()
+    with serve_repositories(repository.parent) as (handler, url):
+        yield handler, f"{url}/skills/.git"
 
 
 def source(url: str, commit: str, path: str = "haiku", *more: str) -> list[str]:

@@ -2,11 +2,9 @@
 
 import json
 import subprocess
-import threading
-from http.server import ThreadingHTTPServer
 
 import pytest
-from tests.support.agent.git_backend import GitBackend, run_git
+from tests.support.agent.git_backend import run_git, serve_repositories
 
 from fleetwright_agent.__main__ import main
 
@@ -34,11 +32,8 @@ def repository(tmp_path):
 
 @pytest.fixture
 def server(process_ring: None, repository):
-    handler = type("Handler", (GitBackend,), {"root": repository.parent})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield handler, f"http://127.0.0.1:{server.server_address[1]}/shop/.git"
-        server.shutdown()
+    with serve_repositories(repository.parent) as (handler, url):
+        yield handler, f"{url}/shop/.git"
 
 
 @pytest.fixture

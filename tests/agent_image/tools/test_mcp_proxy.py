@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from tests.support.agent.fork_server import ForkServer
 from tests.support.agent.mcp_tools import ToolServer, serve_tools
-from tests.support.http.relay import create_certificate, run_relay
+from tests.support.certificates import certify_loopback
+from tests.support.http.relay import run_relay
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer
@@ -47,7 +48,7 @@ async def connected(root: Path, **entry: Any) -> AsyncIterator[McpConnection]:
 @pytest.fixture
 async def tls_port(tmp_path: Path) -> AsyncIterator[int]:
     """The port of an MCP server with TLS, whose authority and credential are mounted."""
-    context, authority = create_certificate(tmp_path)
+    context, authority = certify_loopback(tmp_path)
     mount(tmp_path, AUTHORITY, authority)
     mount(tmp_path, HEADER, b"Bearer secret")
     async with serve_tools(ToolServer("add")) as port, run_relay(port, context) as server:
@@ -82,7 +83,7 @@ async def test_mcp_proxy_tunnels_tls_and_sees_no_credential(tmp_path: Path, tls_
 
 
 async def test_mcp_proxy_with_tls_is_verified_by_the_authority_of_the_server(tmp_path: Path) -> None:
-    context, authority = create_certificate(tmp_path)
+    context, authority = certify_loopback(tmp_path)
     mount(tmp_path, AUTHORITY, authority)
     async with (
         serve_tools(ToolServer("add")) as port,

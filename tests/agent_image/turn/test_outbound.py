@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.support.http.relay import create_certificate, run_relay
+from tests.support.certificates import certify_loopback
+from tests.support.http.relay import run_relay
 
 from fleetwright_agent.config.layout import Layout
 
@@ -36,8 +37,8 @@ async def test_model_header_with_a_missing_file_fails_the_turn(config, talking):
 
 
 async def test_model_ca_file_is_the_only_trust_anchor(config, talking, model_port, tmp_path):
-    context, public = create_certificate(tmp_path)
-    _, other = create_certificate(tmp_path)
+    context, public = certify_loopback(tmp_path)
+    _, other = certify_loopback(tmp_path)
     file = mount(tmp_path, "secrets/ca/ca.crt", other)
     async with run_relay(model_port, context) as seen:
         model = {"baseUrl": f"https://127.0.0.1:{seen.port}/v1", "caFile": file}
@@ -58,7 +59,7 @@ async def test_model_ca_file_without_a_certificate_fails_the_turn(config, talkin
 
 
 async def test_model_proxy_carries_the_call(config, talking, model_port, tmp_path):
-    context, public = create_certificate(tmp_path)
+    context, public = certify_loopback(tmp_path)
     file = mount(tmp_path, "secrets/ca/ca.crt", public)
     async with run_relay(model_port, context) as model_side, run_relay() as proxy:
         model = {
@@ -72,7 +73,7 @@ async def test_model_proxy_carries_the_call(config, talking, model_port, tmp_pat
 
 
 async def test_model_proxy_with_tls_is_verified_by_the_authority_of_the_model(config, talking, model_port, tmp_path):
-    context, public = create_certificate(tmp_path)
+    context, public = certify_loopback(tmp_path)
     file = mount(tmp_path, "secrets/ca/ca.crt", public)
     async with run_relay(model_port, context) as model_side, run_relay(context=context) as proxy:
         model = {

@@ -2,8 +2,12 @@
 
 import base64
 import os
+import ssl
 import subprocess
-from http.server import BaseHTTPRequestHandler
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 
@@ -58,3 +62,16 @@ class GitBackend(BaseHTTPRequestHandler):
 
     def log_request(self, code: object = "-", size: object = "-") -> None:
         """Log nothing."""
+
+
+@contextmanager
+def serve_repositories(root: Path, context: ssl.SSLContext | None = None) -> Iterator[tuple[type[GitBackend], str]]:
+    """Serve the repositories below a folder, with TLS if there is a context. Yield the handler and the server's URL."""
+    handler = type("Handler", (GitBackend,), {"root": root})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        if context is not None:
+            # The handshake runs in the thread of the connection, so that a client that refuses it stops nothing else.
+            server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield handler, f"http{'s' if context else ''}://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()

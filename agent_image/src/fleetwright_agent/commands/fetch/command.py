@@ -8,9 +8,13 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fleetwright_agent.commands.fetch.folder import read_folder
 from fleetwright_agent.config.mounted_files import ConfigurationError
+
+if TYPE_CHECKING:
+    from fleetwright_agent.commands.fetch.git_server import GitServer
 
 
 def declare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -22,19 +26,23 @@ def declare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     skill.add_argument("--digest", required=True, help="expected digest, as `probe skill` reported it")
     skill.set_defaults(run=run)
     workspace = things.add_parser("workspace", help="clone a git repository into an empty workspace")
-    workspace.add_argument("--url", required=True, help="http or https address of a git repository")
+    _add_server(workspace, required=True)
     workspace.add_argument("--ref", default="", help="a branch, a tag or a commit (default: the server's HEAD)")
-    workspace.add_argument("--credentials", type=Path, help="a folder with the file token, or username and password")
-    workspace.add_argument("--patience", type=float, default=20.0, help="seconds in which a failure is retried")
     workspace.add_argument("--into", type=Path, required=True, help="the folder of the workspace")
     workspace.set_defaults(run=run_workspace)
 
 
 def add_source(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    parser.add_argument("--url", required=required, help="http or https address of a git repository")
+    _add_server(parser, required=required)
     parser.add_argument("--commit", required=required, help="40 hexadecimal digits")
     parser.add_argument("--path", default="", help="the skill's folder in the repository (default: the root)")
+
+
+def _add_server(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    parser.add_argument("--url", required=required, help="http or https address of a git repository")
     parser.add_argument("--credentials", type=Path, help="a folder with the file token, or username and password")
+    parser.add_argument("--ca-file", type=Path, help="a file with additional certificate authorities in PEM")
+    parser.add_argument("--proxy-url", help="http or https address of an HTTP proxy (default: none)")
     parser.add_argument("--patience", type=float, default=20.0, help="seconds in which a failed connection is retried")
 
 
@@ -42,7 +50,7 @@ def fetch_into(options: argparse.Namespace, folder: Path) -> None:
     """Raises: ConfigurationError, SourceUnavailable."""
     from fleetwright_agent.commands.fetch.git import GitSource, fetch
 
-    source = GitSource(url=options.url, commit=options.commit, path=options.path, credentials=options.credentials)
+    source = GitSource(server=_server(options), commit=options.commit, path=options.path)
     fetch(source, folder, patience=options.patience)
 
 
@@ -62,9 +70,17 @@ def run_workspace(options: argparse.Namespace) -> None:
     """Write the commit to standard output as one JSON document. Raises: ConfigurationError, SourceUnavailable."""
     from fleetwright_agent.commands.fetch.workspace import WorkspaceSource, clone
 
-    source = WorkspaceSource(url=options.url, ref=options.ref, credentials=options.credentials)
+    source = WorkspaceSource(server=_server(options), ref=options.ref)
     commit = clone(source, options.into, patience=options.patience)
     sys.stdout.write(json.dumps({"commit": commit}) + "\n")
+
+
+def _server(options: argparse.Namespace) -> "GitServer":
+    from fleetwright_agent.commands.fetch.git_server import GitServer
+
+    return GitServer(
+        url=options.url, credentials=options.credentials, ca_file=options.ca_file, proxy_url=options.proxy_url
+    )
 
 
 def _is_whole(folder: Path, digest: str) -> bool:

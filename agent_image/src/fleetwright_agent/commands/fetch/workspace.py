@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISLNK
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from dulwich.object_store import iter_tree_contents
 from dulwich.objects import Blob, Commit, ObjectID, Tag
@@ -19,7 +18,7 @@ from dulwich.porcelain import reset
 from dulwich.refs import HEADREF, Ref
 from dulwich.repo import Repo
 
-from fleetwright_agent.commands.fetch.git import explained, git_client, retried
+from fleetwright_agent.commands.fetch.git_server import GitServer, explain_errors, git_client, retry_unreachable
 from fleetwright_agent.commands.fetch.memory_limit import limited_memory
 from fleetwright_agent.config.mounted_files import ConfigurationError
 
@@ -31,18 +30,17 @@ _MOST_LINKS: Final = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceSource:
-    url: str
+    server: GitServer
     ref: str
     """A branch, a tag or a commit; empty for the branch that the server names as its HEAD."""
-    credentials: Path | None
-    """A folder with the file token, or username and password."""
 
 
 def clone(source: WorkspaceSource, into: Path, *, patience: float) -> str:
     """Clone the repository, and return the commit that is checked out; empty if the folder has other files.
 
     Raises:
-        ConfigurationError: The reference does not exist, a link leads out, or the server rejects the credentials.
+        ConfigurationError: The reference does not exist, a link leads out, the server rejects the credentials, or its
+            certificate is not trusted.
         UnusableContent: The repository needs more memory than the container has.
         SourceUnavailable: The server cannot be reached, or fails.
     """
@@ -52,7 +50,7 @@ def clone(source: WorkspaceSource, into: Path, *, patience: float) -> str:
             return ""
         try:
             with limited_memory():
-                retried(lambda: _clone(source, staging), source.url, patience=patience)
+                retry_unreachable(lambda: _clone(source, staging), source.server, patience=patience)
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
             raise
@@ -65,9 +63,9 @@ def _clone(source: WorkspaceSource, staging: Path) -> None:
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir()
     with Repo.init(str(staging)) as repo:
-        with explained(source.url, has_credentials=source.credentials is not None):
-            client = git_client(source.url, source.credentials)
-            fetched = client.fetch(urlsplit(source.url).path, repo, determine_wants=_wants(source.ref))
+        with explain_errors(source.server):
+            client = git_client(source.server)
+            fetched = client.fetch(source.server.path, repo, determine_wants=_wants(source.ref))
         refs = {name: sha for name, sha in fetched.refs.items() if sha is not None}
         name, tip = _tip(source, repo, refs, fetched.symrefs)
         _refuse_outward_links(repo, tip)
@@ -83,7 +81,7 @@ def _clone(source: WorkspaceSource, staging: Path) -> None:
             repo.refs.remove_if_equals(HEADREF, None)
             repo.refs[HEADREF] = tip.id
         config = repo.get_config()
-        config.set((b"remote", b"origin"), b"url", source.url.encode())
+        config.set((b"remote", b"origin"), b"url", source.server.url.encode())
         config.set((b"remote", b"origin"), b"fetch", b"+refs/heads/*:refs/remotes/origin/*")
         config.write_to_path()
         reset(repo, "hard", tip.id)
@@ -113,7 +111,7 @@ def _tip(
         found = repo.object_store[found.object[1]]
     if not isinstance(found, Commit):
         what = f"no branch, tag or commit {source.ref!r}" if source.ref else "no commits"
-        raise ConfigurationError(f"{source.url} has {what}; check workspace.source.git.ref")
+        raise ConfigurationError(f"{source.server.url} has {what}; check workspace.source.git.ref")
     return name or HEADREF, found
 
 
