@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.support.bad_input.agents import BAD_AGENTS
-from tests.support.bad_input.parts import BAD_PARTS
+from tests.support.bad_input.parts import BAD_PARTS, GIT_SERVERS
 from tests.support.bad_input.unknown import UNKNOWN_WORDS
 from tests.support.bad_input.whole import AGENT, SERVER, SKILL, changed
 
@@ -69,6 +69,14 @@ def test_validation_names_the_remedy_of_invalid_input(space, refusal, base, path
     with pytest.raises(refusal) as refused:
         space.create(changed(base, path, value))
     assert says in refused.value.message
+
+
+@pytest.mark.parametrize(("fields", "says"), [pytest.param(*found, id=rule) for *found, rule in GIT_SERVERS])
+def test_validation_of_a_workspace_source_names_the_remedy(space, refusal, fields, says):
+    git = {"url": "https://git.example.com/shop", **fields}
+    with pytest.raises(refusal) as refused:
+        space.create(changed(AGENT, "spec.workspace", {"image": "debian", "source": {"git": git}}))
+    assert f"workspace.source.git.{says}" in refused.value.message
 
 
 @pytest.mark.parametrize("part", ["memory", "workspace"])

@@ -78,9 +78,17 @@ def test_skill_snapshot_is_pruned_with_its_last_agent(space, kubelet, snapshot):
     "source",
     [
         {"git": {"url": "https://git.example.com/team/skills.git", "commit": "a" * 40, "path": "haiku"}},
+        {
+            "git": {
+                "url": "https://git.example.com/team/skills.git",
+                "commit": "a" * 40,
+                "caSecretRef": {"name": "pull", "key": "login"},
+                "proxyURL": "http://192.0.2.7:3128",
+            }
+        },
         {"image": {"reference": f"registry.example.com/haiku@sha256:{'b' * 64}", "pullSecret": {"name": "pull"}}},
     ],
-    ids=["git", "image"],
+    ids=["git", "git with an authority and a proxy", "image"],
 )
 def test_remote_skill_is_probed_and_mounted(space, kubelet, operator, source):
     space.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull"}, "stringData": {"login": "x"}})

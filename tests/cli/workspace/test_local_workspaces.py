@@ -162,6 +162,34 @@ def test_folder_option_names_agents(tmp_path: Path) -> None:
     assert parse_folders([f"desk={tmp_path}", "cook=/usr"]) == {"desk": tmp_path.resolve(), "cook": Path("/usr")}
 
 
+@pytest.mark.parametrize(
+    ("git", "address"),
+    [
+        pytest.param(
+            {"url": "https://git.example.com/x", "proxyURL": "http://127.0.0.1:3128"}, "url", id="local proxy"
+        ),
+        pytest.param(
+            {"url": "http://127.0.0.1/x", "proxyURL": "http://proxy.example.com"}, "proxyURL", id="remote proxy"
+        ),
+        pytest.param({"url": "http://127.0.0.1/x", "proxyURL": "http://localhost:3128"}, None, id="both are local"),
+    ],
+)
+def test_server_or_proxy_elsewhere_is_a_declared_host(git: dict[str, str], address: str | None) -> None:
+    spec = _fleet(source={"git": git}).agents["desk"].spec
+    assert declared_hosts(spec, {}) == ({"workspace.source.git": git[address]} if address else {})
+
+
+@pytest.mark.parametrize("field", ["secretRef", "caSecretRef"])
+def test_source_that_needs_a_secret_is_refused(tmp_path: Path, field: str) -> None:
+    source = {"git": {"url": "https://git.example.com/shop.git", field: {"name": "company"}}}
+    workspaces = _workspaces(tmp_path)
+    with pytest.raises(InvalidFleet, match=rf"spec\.workspace\.source\.git\.{field}: a local run has no Secrets"):
+        workspaces.start(
+            _fleet(source=source), {"workspace-desk"}, ports={"desk": 1}, tokens={"workspace.desk": "secret"}
+        )
+    workspaces.close()
+
+
 def test_hosts_of_a_workspace_are_declared_hosts() -> None:
     source = {"git": {"url": "https://git.example.com/shop.git"}}
     spec = _fleet(source=source, web={"hosts": ["docs.example.com"]}).agents["desk"].spec

@@ -54,6 +54,19 @@ def test_workspace_manifests_with_every_field_match_golden(objects, settings, go
     golden("workspace-full", [*written.manifests, *cloning])
 
 
+def test_clone_with_an_authority_and_a_proxy_matches_golden(objects, settings, golden):
+    git = {
+        "url": "https://git.example.com/shop.git",
+        "caSecretRef": {"name": "company"},
+        "proxyURL": "http://squid:3128",
+    }
+    view = objects.agent_view(workspace={"image": "debian", "source": {"git": git}})
+    found = Destination(text="squid:3128", peers=({"podSelector": {"matchLabels": {"app": "squid"}}},), port=3128)
+    helpers = helpers_of(view, NO_LIMITS, settings)
+    cloning = clone_manifests(view, git_source(view), input_hash="0123456789", found=found, helpers=helpers)
+    golden("workspace-clone-elsewhere", cloning)
+
+
 def test_workspace_manifests_of_a_minimal_spec_match_golden(objects, settings, golden):
     view = objects.agent_view(workspace={"image": "debian", "storage": {"ephemeral": True}})
     golden("workspace-least", children(view, settings, runs=False).manifests)

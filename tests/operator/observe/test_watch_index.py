@@ -158,6 +158,15 @@ NAMED = [
         {"model": {"name": "m", "baseURL": "https://example.com/v1", "proxyURL": "http://far.models:3128"}},
         id="the proxy of a model",
     ),
+    pytest.param(
+        {
+            "workspace": {
+                "image": "debian",
+                "source": {"git": {"url": "https://git.example.com/shop", "proxyURL": "http://far.models:3128"}},
+            }
+        },
+        id="the proxy of a workspace's repository",
+    ),
 ]
 
 

@@ -270,6 +270,12 @@ GIT = {
     "path": "haiku",
     "secretRef": {"name": "git"},
 }
+ELSEWHERE = {
+    **GIT,
+    "caSecretRef": {"name": "company", "key": "root.pem"},
+    "proxyURL": "http://192.0.2.7:3128",
+}
+COMPANY = {"root.pem": "eA=="}
 IMAGE = {"reference": f"registry.example.com/skills/haiku@sha256:{'b' * 64}", "pullSecret": {"name": "pull"}}
 LOGIN = {".dockerconfigjson": "e30="}
 HEAD = "---\nname: haiku\ndescription: Writes haiku.\n---"
@@ -282,9 +288,23 @@ async def look(world, api, **answer: str) -> None:
     await world.settle()
 
 
-@pytest.mark.parametrize("source", [{"git": GIT}, {"image": IMAGE}], ids=["git", "image"])
-async def test_agent_mounts_the_skill_files_that_were_probed(world, api, objects, poet, golden, source):
+MOUNTED = [
+    pytest.param({"git": GIT}, "skill-git", "skill haiku, fetched from git", id="git"),
+    pytest.param(
+        {"git": ELSEWHERE},
+        "skill-git-elsewhere",
+        "skill haiku, fetched from git, through its proxy",
+        id="git with an authority and a proxy",
+    ),
+    pytest.param({"image": IMAGE}, "skill-image", None, id="image"),
+]
+"""The source, the golden file, and the reason for the agent's route to git."""
+
+
+@pytest.mark.parametrize(("source", "file", "route"), MOUNTED)
+async def test_agent_mounts_the_skill_files_that_were_probed(world, api, objects, poet, golden, source, file, route):
     api.put(objects.secret("git", token="eA=="))
+    api.put(objects.secret("company", **COMPANY))
     api.put(objects.secret("pull", **LOGIN))
     api.put(objects.custom("Skill", "haiku", {"source": source}))
     api.put(poet)
@@ -300,14 +320,13 @@ async def test_agent_mounts_the_skill_files_that_were_probed(world, api, objects
     assert world.conditions("Skill", "haiku")["Ready"][0] == "True"
     assert api.probes("haiku") == []
     spec = api.find("Deployment", "poet")["spec"]["template"]["spec"]
-    (kind,) = source
     (container,) = spec["containers"]
     mounts = [mount for mount in container["volumeMounts"] if mount["name"].startswith("skill-")]
     volumes = [volume for volume in spec["volumes"] if volume["name"].startswith("skill-")]
     parts = {"probe": probe, "ways": ways, "init": spec.get("initContainers"), "volumes": volumes, "mounts": mounts}
-    golden(f"skill-{kind}", [{**parts, "pull": spec.get("imagePullSecrets")}])
+    golden(file, [{**parts, "pull": spec.get("imagePullSecrets")}])
     why = [way["why"] for way in api.find("Agent", "poet")["status"]["egress"]]
-    assert ("skill haiku, fetched from git" in why) == (kind == "git")
+    assert [each for each in why if each.startswith("skill")] == ([route] if route else [])
 
     # The operator does not probe the source again, and a deleted Skill leaves its agents unchanged.
     api.writes.clear()
@@ -433,25 +452,104 @@ async def test_new_commit_is_probed_while_agents_keep_the_old_one(world, api, ob
     assert api.find("Deployment", "poet")["spec"] == before
 
 
+WITH_AUTHORITY = {**{key: GIT[key] for key in ("url", "commit")}, "caSecretRef": {"name": "company"}}
 SECRETS = [
-    pytest.param({"git": GIT}, "git", "spec.source.git.secretRef names Secret 'git'", id="of a repository"),
-    pytest.param({"image": IMAGE}, "pull", "spec.source.image.pullSecret names Secret 'pull'", id="of a registry"),
+    pytest.param({"git": GIT}, "git", "token", "spec.source.git.secretRef names Secret 'git'", id="of a repository"),
+    pytest.param(
+        {"image": IMAGE}, "pull", "token", "spec.source.image.pullSecret names Secret 'pull'", id="of a registry"
+    ),
+    pytest.param(
+        {"git": WITH_AUTHORITY},
+        "company",
+        "ca.crt",
+        "spec.source.git.caSecretRef names Secret 'company'",
+        id="of an authority",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("source", "secret", "says"), SECRETS)
-async def test_skill_secret_is_named_if_missing_and_retried_on_change(world, api, objects, source, secret, says):
+@pytest.mark.parametrize(("source", "secret", "key", "says"), SECRETS)
+async def test_skill_secret_is_named_if_missing_and_retried_on_change(world, api, objects, source, secret, key, says):
     api.put(objects.custom("Skill", "haiku", {"source": source}))
     await world.start()
     await world.settle()
     _, reason, message = world.conditions("Skill", "haiku")["ReferencesResolved"]
     assert (reason, message.startswith(says)) == ("SecretNotFound", True)
-    api.put(objects.secret(secret, token="eA=="))
+    api.put(objects.secret(secret, **{key: "eA=="}))
     await look(world, api, refuses="it does not open")
     assert world.conditions("Skill", "haiku")["ReferencesResolved"][1] == "SourceUnusable"
-    api.put(objects.secret(secret, token="eQ=="))
+    api.put(objects.secret(secret, **{key: "eQ=="}))
     await look(world, api, says=json.dumps(REPORT))
     assert world.conditions("Skill", "haiku")["Ready"][0] == "True"
+
+
+async def test_missing_key_of_a_git_authority_is_named(world, api, objects):
+    api.put(objects.secret("company", other="eA=="))
+    api.put(objects.custom("Skill", "haiku", {"source": {"git": WITH_AUTHORITY}}))
+    await world.start()
+    await world.settle()
+    status, reason, message = world.conditions("Skill", "haiku")["ReferencesResolved"]
+    assert (status, reason) == ("False", "SecretKeyNotFound")
+    assert message.startswith("spec.source.git.caSecretRef names key 'ca.crt' of Secret 'company', which has: other.")
+    assert api.probes("haiku") == []
+    api.put(objects.secret("company", **{"ca.crt": "eA=="}))
+    await world.until(lambda: api.probes("haiku") != [])
+
+
+PLACES = [
+    pytest.param(
+        {"proxyURL": "http://127.0.0.1:3128"},
+        ("Accepted", "InvalidAddress", "spec.source.git.proxyURL: 127.0.0.1 is the agent's own pod"),
+        id="a proxy in the pod",
+    ),
+    pytest.param(
+        {"url": "https://169.254.169.254/skills", "proxyURL": "http://192.0.2.7:3128"},
+        ("Accepted", "InvalidAddress", "spec.source.git.url: 169.254.169.254 is an address of the node"),
+        id="a server that no proxy may reach for it",
+    ),
+    pytest.param(
+        {"proxyURL": "http://squid:3128"},
+        ("ReferencesResolved", "ServiceNotFound", "spec.source.git.proxyURL: Service 'squid' does not exist"),
+        id="a proxy that is missing",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "wanted"), PLACES)
+async def test_unusable_proxy_of_a_repository_is_named(world, api, objects, fields, wanted):
+    source = {"url": GIT["url"], "commit": GIT["commit"], **fields}
+    api.put(objects.custom("Skill", "haiku", {"source": {"git": source}}))
+    await world.start()
+    await world.settle()
+    kind, reason, says = wanted
+    status, found, message = world.conditions("Skill", "haiku")[kind]
+    assert (status, found, message.startswith(says)) == ("False", reason, True), message
+    assert api.probes("haiku") == []
+
+
+async def test_service_of_a_proxy_is_reached_instead_of_the_server(world, api, objects, poet):
+    """The server's own address need not resolve. The agents' policy follows the Service of the proxy."""
+    source = {"url": "http://nowhere.shop.svc/skills", "commit": GIT["commit"], "proxyURL": "http://squid:3128"}
+    api.put(objects.custom("Skill", "haiku", {"source": {"git": source}}))
+    api.put(poet)
+    await world.start()
+    await world.settle()
+    squid = service("squid", "shop")
+    port = {"port": 3128, "targetPort": 3129, "protocol": "TCP"}
+    api.put({**squid, "spec": {**squid["spec"], "ports": [port]}})
+    await look(world, api, says=json.dumps(REPORT))
+    api.roll_out("poet")
+    await world.settle()
+
+    def reached() -> list[int]:
+        rules = api.find("NetworkPolicy", "poet")["spec"]["egress"]
+        peers = [(rule["to"][0].get("podSelector"), rule["ports"][0]["port"]) for rule in rules]
+        return [port for selector, port in peers if selector == {"matchLabels": {"app": "squid"}}]
+
+    assert reached() == [3129]
+    api.put({**squid, "spec": {**squid["spec"], "ports": [{**port, "targetPort": 3130}]}})
+    await look(world, api, says=json.dumps(REPORT))  # The probe's own policy changed, so it looks again.
+    await world.until(lambda: reached() == [3130])
 
 
 PULLS = [

@@ -321,18 +321,84 @@ async def test_clone_whose_pod_is_refused_is_tried_again_with_backoff(world, api
     await world.until(lambda: clones(api) != [], seconds=70)
 
 
-@pytest.mark.parametrize("url", ["https://127.0.0.1/shop.git", "http://nowhere.shop.svc/shop.git"])
-async def test_unreachable_git_server_is_reported_without_a_pod(world, api, objects, url):
-    await applied(world, api, coder(objects, source={"git": {"url": url}}))
+PROXY = "http://192.0.2.7:3128"
+UNREACHABLE = [
+    pytest.param({"url": "https://127.0.0.1/shop.git"}, "url", id="a server in the pod"),
+    pytest.param({"url": "http://nowhere.shop.svc/shop.git"}, "url", id="a server that is missing"),
+    pytest.param(
+        {"url": "https://127.0.0.1/shop.git", "proxyURL": PROXY}, "url", id="a server in the pod of the proxy"
+    ),
+    pytest.param({"url": GIT["git"]["url"], "proxyURL": "http://localhost:3128"}, "proxyURL", id="a proxy in the pod"),
+    pytest.param({"url": GIT["git"]["url"], "proxyURL": "http://squid:3128"}, "proxyURL", id="a proxy that is missing"),
+]
+"""The source, and the field that is wrong."""
+
+
+@pytest.mark.parametrize(("git", "field"), UNREACHABLE)
+async def test_unreachable_git_server_is_reported_without_a_pod(world, api, objects, git, field):
+    await applied(world, api, coder(objects, source={"git": git}))
     status, reason, message = world.conditions("Agent", "coder")["WorkspaceReady"]
     assert (status, reason) == ("False", "SourceUnusable")
-    assert message.startswith("spec.workspace.source.git.url: ")
+    assert message.startswith(f"spec.workspace.source.git.{field}: ")
     assert clones(api) == []
 
 
-async def test_missing_git_secret_is_reported_until_it_exists(world, api, objects):
-    await applied(world, api, coder(objects, source=GIT))
-    assert world.conditions("Agent", "coder")["WorkspaceReady"][:2] == ("False", "SourceUnusable")
-    api.put(objects.secret("git", token="eA=="))
+async def test_clone_follows_the_service_of_a_proxy(world, api, objects):
+    git = {"url": "http://nowhere.shop.svc/shop.git", "proxyURL": "http://mirror:3128"}
+    await applied(world, api, coder(objects, source={"git": git}))
+    api.put(mirror(3128))
+    await world.settle()
+    (pod,) = clones(api)
+    *_, rule = api.find("NetworkPolicy", pod)["spec"]["egress"]
+    assert rule["to"][0]["podSelector"] == {"matchLabels": {"app": "mirror"}}
+    assert rule["ports"] == [{"protocol": "TCP", "port": 8080}]
+
+
+AUTHORITY = {"git": {"url": GIT["git"]["url"], "caSecretRef": {"name": "company"}}}
+SECRETS = [
+    pytest.param(GIT, "git", "token", "secretRef names Secret 'git', which does not exist", id="credentials"),
+    pytest.param(
+        AUTHORITY, "company", "ca.crt", "caSecretRef names Secret 'company', which does not exist", id="an authority"
+    ),
+]
+
+
+@pytest.mark.parametrize(("source", "secret", "key", "says"), SECRETS)
+async def test_missing_git_secret_is_reported_until_it_exists(world, api, objects, source, secret, key, says):
+    await applied(world, api, coder(objects, source=source))
+    status, reason, message = world.conditions("Agent", "coder")["WorkspaceReady"]
+    assert (status, reason) == ("False", "SourceUnusable")
+    assert message.startswith(f"spec.workspace.source.git.{says}")
+    api.put(objects.secret(secret, **{key: "eA=="}))
+    await world.settle()
+    (first,) = clones(api)
+    api.end_pod(first, refuses="it does not open")
+    await world.settle()
+    assert clones(api) == []
+    api.put(objects.secret(secret, **{key: "eQ=="}))
+    await world.settle()
+    assert len(clones(api)) == 1, "a changed Secret is tried at once"
+
+
+async def test_missing_key_of_a_git_authority_is_named(world, api, objects):
+    await applied(world, api, coder(objects, source=AUTHORITY), objects.secret("company", other="eA=="))
+    _, reason, message = world.conditions("Agent", "coder")["WorkspaceReady"]
+    assert reason == "SourceUnusable"
+    assert message.startswith("spec.workspace.source.git.caSecretRef names key 'ca.crt' of Secret 'company'")
+    assert clones(api) == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"proxyURL": PROXY}, {"caSecretRef": {"name": "company", "key": "root.pem"}}],
+    ids=["another proxy", "another authority"],
+)
+async def test_changed_access_to_the_server_is_tried_at_once(world, api, objects, fields):
+    secrets = [objects.secret("company", **{"ca.crt": "eA==", "root.pem": "eA=="})]
+    await applied(world, api, coder(objects, source=AUTHORITY), *secrets)
+    api.end_pod(clones(api)[0], refuses="the certificate is not trusted")
+    await world.settle()
+    assert clones(api) == []
+    api.put(coder(objects, source={"git": {**AUTHORITY["git"], **fields}}))
     await world.settle()
     assert len(clones(api)) == 1

@@ -1,7 +1,42 @@
 """Skills and McpServers that the rules of their CRDs refuse. `agents` has the Agents."""
 
+from typing import Any
+
 import pytest
 from tests.support.bad_input.whole import SERVER, SKILL
+
+_COMMIT = {"url": "https://git.example.com/skills", "commit": "a" * 40}
+GIT_SERVERS: list[tuple[dict[str, Any], str, str]] = [
+    (
+        {"caSecretRef": {"name": "A b"}},
+        "caSecretRef.name must be the name of a Secret",
+        "an authority of git has a real name",
+    ),
+    (
+        {"caSecretRef": {"name": "ca", "key": "a/b"}},
+        "caSecretRef.key may contain letters",
+        "a key of an authority is no path",
+    ),
+    (
+        {"caSecretRef": {"name": "ca", "key": ".."}},
+        "caSecretRef.key may contain letters",
+        "a key of an authority does not climb",
+    ),
+    ({"caSecretRef": {"key": "ca.crt"}}, "caSecretRef.name: Required", "an authority is in a Secret"),
+    (
+        {"proxyURL": "http://u:p@proxy:1"},
+        "proxyURL must be the http or https address",
+        "a proxy of git holds no password",
+    ),
+    ({"proxyURL": "http://proxy:1/x"}, "proxyURL must be the http or https address", "a proxy of git has no path"),
+    ({"proxyURL": "socks5://proxy:1"}, "proxyURL must be the http or https address", "a proxy of git speaks HTTP"),
+    (
+        {"url": "http://git.example.com/skills", "secretRef": {"name": "git"}, "proxyURL": "http://proxy:1"},
+        "url must be an https address if secretRef and proxyURL are set",
+        "a proxy reads no credentials",
+    ),
+]
+"""The fields of a git server, the message about them, and the rule. Workspaces have the same fields and rules."""
 
 BAD_PARTS = [
     pytest.param(SKILL, "metadata.name", "two--hyphens", "single hyphens", id="a skill's name has single hyphens"),
@@ -25,6 +60,10 @@ BAD_PARTS = [
         {"git": {"url": "https://git.example.com/skills", "commit": "a" * 40, "path": "../etc"}},
         "without '..'",
         id="a path stays in its repository",
+    ),
+    *(
+        pytest.param(SKILL, "spec.source", {"git": {**_COMMIT, **fields}}, f"source.git.{says}", id=rule)
+        for fields, says, rule in GIT_SERVERS
     ),
     pytest.param(
         SKILL,

@@ -1,4 +1,4 @@
-"""A server that relays bytes to another one, as a TLS terminator and as an HTTP proxy do, and a certificate for it."""
+"""A server that relays bytes to another one, as a TLS terminator and as an HTTP proxy do."""
 
 import asyncio
 import re

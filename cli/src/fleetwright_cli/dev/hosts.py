@@ -28,9 +28,11 @@ def declared_hosts(spec: AgentSpec, servers: Mapping[str, McpServerSpec]) -> dic
         found["telemetry"] = spec.telemetry.otlp.endpoint
     if spec.workspace is not None:
         if spec.workspace.source is not None:
-            found["workspace.source.git"] = spec.workspace.source.git.url
+            git = spec.workspace.source.git
+            # A proxy on this machine leads to a remote server, and a remote proxy to a server on this machine.
+            found["workspace.source.git"] = git.url if _is_remote(git.url) else git.contacted[1]
         found |= {f"workspace.web.hosts[{host}]": f"https://{host}" for host in spec.workspace.web.hosts}
-    return {field: url for field, url in found.items() if urlsplit(url).hostname not in _HERE}
+    return {field: url for field, url in found.items() if _is_remote(url)}
 
 
 def without_declared_hosts(spec: AgentSpec, servers: Mapping[str, McpServerSpec]) -> AgentSpec:
@@ -74,6 +76,10 @@ def _without_proxy(server: McpServerView) -> McpServerView:
     if remote is None:
         return server
     return replace(server, spec=replace(server.spec, remote=replace(remote, proxy_url=None)))
+
+
+def _is_remote(url: str) -> bool:
+    return urlsplit(url).hostname not in _HERE
 
 
 def _without_hosts(workspace: WorkspaceSpec, left_out: Collection[str]) -> WorkspaceSpec:

@@ -16,9 +16,10 @@ from fleetwright_operator.build.config.workspace import web_addresses
 from fleetwright_operator.build.mcp_server import environment_sources
 from fleetwright_operator.build.network.addresses import UnusableAddress, parse_address
 from fleetwright_operator.build.pod.file_references import file_references
-from fleetwright_operator.build.pod.skill_source import source_secret
+from fleetwright_operator.build.pod.git_access import git_secrets
+from fleetwright_operator.build.pod.skill_source import source_secrets
 from fleetwright_operator.build.pod.template_sources import environment_places, volume_places
-from fleetwright_operator.build.workspace.clone import git_source
+from fleetwright_operator.build.workspace.clone import GIT_FIELD, git_source
 from fleetwright_operator.build.workspace.egress_hosts import host_urls
 from fleetwright_operator.kinds.resources import NAMESPACE_RULES, RESOURCES
 from fleetwright_operator.kinds.views import agent_of, approval_of, server_of, skill_of
@@ -82,10 +83,10 @@ class IndexKeys:
             source = skill.spec.source
             if source.config_map is not None:
                 yield ("source", entry.namespace, source.config_map.name)
-            if secret := source_secret(source):
-                yield ("mounts", "Secret", entry.namespace, secret[1])
+            for secret in source_secrets(source):
+                yield ("mounts", "Secret", entry.namespace, secret.name)
             if source.git is not None:
-                yield from self._reaches(entry, source.git.url)
+                yield from self._reaches(entry, source.git.contacted[1])
             for need in skill.accepted_permissions.egress:
                 if need.host:
                     yield from self._reaches(entry, f"https://{need.host}")
@@ -129,9 +130,9 @@ class IndexKeys:
         for url in (*web_addresses(agent), *(url for _, url in host_urls(agent))):
             yield from self._reaches(entry, url)
         if git := git_source(agent):
-            yield from self._reaches(entry, git.url)
-            if git.secret_ref is not None:
-                yield ("mounts", "Secret", entry.namespace, git.secret_ref.name)
+            yield from self._reaches(entry, git.contacted[1])
+            for secret in git_secrets(git, GIT_FIELD):
+                yield ("mounts", "Secret", entry.namespace, secret.name)
 
     def _server_index_keys(self, entry: CachedObject) -> Iterator[IndexKey]:
         server = server_of(entry)

@@ -4,21 +4,22 @@ from dataclasses import dataclass
 
 from fleetwright_api import names
 from fleetwright_api.spec.agent import AgentView
+from fleetwright_api.violation import Violation
 from fleetwright_kube.cache import Cache
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.build.network.addresses import (
     Destination,
-    ServiceInfo,
     UnusableAddress,
     destination,
     parse_address,
 )
 from fleetwright_operator.build.network.egress import Services
+from fleetwright_operator.build.pod.git_access import git_secrets, git_urls
 from fleetwright_operator.build.workspace import clone, egress_proxy
 from fleetwright_operator.build.workspace.deployment import COMPONENT
 from fleetwright_operator.build.workspace.egress_hosts import host_addresses
 from fleetwright_operator.build.workspace.volume import claim_name
-from fleetwright_operator.observe.references import observe_services
+from fleetwright_operator.observe.references import observe_services, observe_source_secrets
 from fleetwright_operator.settings import Settings
 
 
@@ -38,9 +39,8 @@ class ObservedWorkspace:
     """The pods that clone the source, and their policies."""
     git_server: Destination | str
     """Where the source is cloned from, or why it cannot be reached; an empty text without a source."""
-    secret_problem: str
-    """Why the Secret of the source cannot be used; empty if it can, or if there is none."""
-    secret_version: tuple[str, ...]
+    git_secrets: Violation | tuple[str, ...]
+    """The versions of the Secrets of the source, or why one of them cannot be used."""
 
 
 def observe_workspace(
@@ -51,7 +51,7 @@ def observe_workspace(
     if agent.spec.workspace is None and not found:
         return None
     space, claim = entry.namespace, claim_name(entry.name, agent.spec.workspace) if agent.spec.workspace else None
-    problem, version = _secret(cache, agent)
+    git = clone.git_source(agent)
     proxy = names.workspace_egress(entry.name)
     proxy_service = cache.get("Service", space, proxy)
     return ObservedWorkspace(
@@ -64,8 +64,7 @@ def observe_workspace(
         proxy_address="" if proxy_service is None else proxy_service.projection["cluster_ip"],
         clones=tuple(each for each in found if each.labels.get(names.COMPONENT) == clone.COMPONENT),
         git_server=_git_server(cache, agent, settings),
-        secret_problem=problem,
-        secret_version=version,
+        git_secrets=observe_source_secrets(cache, space, git_secrets(git, clone.GIT_FIELD) if git else ()),
     )
 
 
@@ -82,27 +81,16 @@ def _is_controlled(cache: Cache, found: CachedObject, agent: CachedObject) -> bo
     return deployment is not None and deployment.controller is not None and deployment.controller.uid == agent.uid
 
 
-def _secret(cache: Cache, agent: AgentView) -> tuple[str, tuple[str, ...]]:
-    git = clone.git_source(agent)
-    if git is None or git.secret_ref is None:
-        return "", ()
-    name = git.secret_ref.name
-    held = cache.get("SecretMetadata", agent.namespace, name)
-    if held is None or held.deleting:
-        field = "spec.workspace.source.git.secretRef"
-        return f"{field} names Secret {name!r}, which does not exist in its namespace", ()
-    return "", (f"{held.uid} {held.resource_version}",)
-
-
 def _git_server(cache: Cache, agent: AgentView, settings: Settings) -> Destination | str:
     git = clone.git_source(agent)
     if git is None:
         return ""
-    try:
-        address = parse_address(git.url, namespace=agent.namespace, settings=settings)
-    except UnusableAddress as error:
-        return f"spec.workspace.source.git.url: {error}"
-    service = cache.get("Service", *address.service) if address.service else None
-    known = {address.service: ServiceInfo(**service.projection)} if address.service and service else {}
-    found = destination(address, known, settings)
-    return f"spec.workspace.source.git.url: {found}" if isinstance(found, str) else found
+    for name, url in git_urls(git):
+        try:
+            parse_address(url, namespace=agent.namespace, settings=settings)
+        except UnusableAddress as error:
+            return f"{clone.GIT_FIELD}.{name}: {error}"
+    name, url = git.contacted
+    address = parse_address(url, namespace=agent.namespace, settings=settings)
+    found = destination(address, observe_services(cache, [address]), settings)
+    return f"{clone.GIT_FIELD}.{name}: {found}" if isinstance(found, str) else found

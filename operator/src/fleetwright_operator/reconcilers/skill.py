@@ -18,13 +18,14 @@ from fleetwright_kube.cluster import Cluster
 from fleetwright_kube.errors import NotFoundError
 from fleetwright_operator.apply.child_writer import is_refusal, prune_history, write_children
 from fleetwright_operator.build.config.skill_permissions import declared_permissions, permission_problems
-from fleetwright_operator.build.network.addresses import UnusableAddress, destination
-from fleetwright_operator.build.pod.skill_source import git_address, remote_source, skill_probe, source_secret
+from fleetwright_operator.build.network.addresses import destination
+from fleetwright_operator.build.pod.git_access import git_urls
+from fleetwright_operator.build.pod.skill_source import git_address, remote_source, skill_probe, source_secrets
 from fleetwright_operator.build.skill_snapshot import skill_snapshot
 from fleetwright_operator.kinds.views import skill_of
 from fleetwright_operator.observe.index_keys import Key
 from fleetwright_operator.observe.namespace_limits import observe_limits
-from fleetwright_operator.observe.references import observe_services
+from fleetwright_operator.observe.references import observe_services, observe_source_secrets
 from fleetwright_operator.observe.watch_index import holders_of_snapshot, users_of_skill
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.rollout.probe_result import ProbePending
@@ -42,6 +43,7 @@ from fleetwright_operator.rollout.skill_probe import (
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.status import StageOutcomes, custom_status
 from fleetwright_operator.status.write_loop import write_loop
+from fleetwright_operator.validate.address_checks import address_problems
 
 Files = Mapping[str, str]
 _NO_SOURCE = "spec.source needs exactly one of inline, configMap, git and image"
@@ -140,20 +142,20 @@ class SkillReconciler:
         Return the outcome, and the name of the probe while it runs.
         """
         skill, cache = skill_of(entry), self.cluster.cache
-        try:
-            address = git_address(skill, self.settings)
-        except UnusableAddress as error:
-            return StageOutcomes(accepted=[Violation("InvalidAddress", f"spec.source.git.url: {error}")]), ""
+        git = skill.spec.source.git
+        places = [(f"spec.source.git.{name}", url) for name, url in git_urls(git)] if git else []
+        problems = [problem for place in places for problem in address_problems(*place, skill, self.settings)]
+        if problems:
+            return StageOutcomes(accepted=problems), ""
+        address = git_address(skill, self.settings)
         services = observe_services(cache, [address] if address else [])
         found = destination(address, services, self.settings) if address else None
-        if isinstance(found, str):
-            return StageOutcomes(resolved=[Violation("ServiceNotFound", f"spec.source.git.url: {found}")]), ""
-        secret = source_secret(skill.spec.source)
-        held = cache.get("SecretMetadata", entry.namespace, secret[1]) if secret else None
-        if secret and (held is None or held.deleting):
-            message = f"{secret[0]} names Secret {secret[1]!r}, which does not exist in its namespace"
-            return StageOutcomes(resolved=[Violation("SecretNotFound", message)]), ""
-        about = [f"{held.uid} {held.resource_version}"] if held else []
+        if git and isinstance(found, str):
+            message = f"spec.source.git.{git.contacted[0]}: {found}"
+            return StageOutcomes(resolved=[Violation("ServiceNotFound", message)]), ""
+        about = observe_source_secrets(cache, entry.namespace, source_secrets(skill.spec.source))
+        if isinstance(about, Violation):
+            return StageOutcomes(resolved=[about]), ""
         probe = skill_probe(
             skill,
             about=about,

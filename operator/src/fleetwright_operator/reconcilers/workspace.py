@@ -109,11 +109,13 @@ class WorkspaceStep:
         git = git_source(agent)
         if git is None or is_cloned(agent.status, git):
             return WorkspaceOutcome(facts={})
-        server = observed.git_server
-        if observed.secret_problem or not isinstance(server, Destination):
-            return _waiting(WorkloadHealth(False, "SourceUnusable", observed.secret_problem or str(server)))
+        server, secrets = observed.git_server, observed.git_secrets
+        if isinstance(secrets, Violation):
+            return _waiting(WorkloadHealth(False, "SourceUnusable", secrets.message))
+        if not isinstance(server, Destination):
+            return _waiting(WorkloadHealth(False, "SourceUnusable", server))
         key = (agent.kind, agent.namespace, agent.name)
-        input_hash = clone_input_hash(agent, observed.secret_version)
+        input_hash = clone_input_hash(agent, secrets)
         failure = failure_of(agent.status, input_hash)
         if failure is not None and not self.schedule.is_due(key, failed=True):
             known = {"clone": {"inputHash": input_hash, "failure": failure}}

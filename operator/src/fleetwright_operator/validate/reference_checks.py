@@ -17,7 +17,7 @@ from fleetwright_operator.build.network.addresses import (
 from fleetwright_operator.build.network.egress import derived_addresses
 from fleetwright_operator.build.network.network_additions import is_managed
 from fleetwright_operator.build.pod.file_mounts import SECRET
-from fleetwright_operator.build.pod.file_references import FileReference, file_references
+from fleetwright_operator.build.pod.file_references import FileReference, describe_missing_key, file_references
 from fleetwright_operator.observe.agent import ObservedAgent
 from fleetwright_operator.rollout.skill_probe import SOURCE_PENDING
 from fleetwright_operator.rollout.tool_discovery import awaits_pin, drift
@@ -118,10 +118,7 @@ def _file_exists(reference: FileReference, found: CachedObject | None, namespace
         return
     keys = found.projection["keys"]
     if keys is not None and key not in keys:
-        known = ", ".join(sorted(keys)) or "none"
-        message = (
-            f"{reference.field} names key {key!r} of {kind} {name!r}, which has: {known}. Add it or use another one"
-        )
+        message = describe_missing_key(reference.field, kind, name, key, keys)
         yield Violation("SecretKeyNotFound" if kind == SECRET else "ConfigMapKeyNotFound", message)
 
 

@@ -298,13 +298,15 @@ class LocalWorkspaces:
         return self._sockets
 
     def _clone(self, name: str, git: WorkspaceGitSpec, into: Path) -> None:
-        if git.secret_ref is not None:
-            raise InvalidFleet(
-                f"Agent {name}: spec.workspace.source.git.secretRef: a local run has no Secrets; clone the repository"
-                f" yourself, and name the folder with --workspace {name}=FOLDER"
-            )
+        for key, reference in (("secretRef", git.secret_ref), ("caSecretRef", git.ca_secret_ref)):
+            if reference is not None:
+                raise InvalidFleet(
+                    f"Agent {name}: spec.workspace.source.git.{key}: a local run has no Secrets; clone the repository"
+                    f" yourself, and name the folder with --workspace {name}=FOLDER"
+                )
         self._say(f"agent {name}: cloning {git.url}")
         words = [f"--url={git.url}", f"--into={into}", *([f"--ref={git.ref}"] if git.ref else [])]
+        words += [f"--proxy-url={git.proxy_url}"] if git.proxy_url is not None else []
         command = [sys.executable, "-m", "fleetwright_agent", "fetch", "workspace", *words]
         try:
             done = self._processes.run(command, seconds=_CLONE_SECONDS)

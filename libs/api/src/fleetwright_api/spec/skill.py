@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final
 from fleetwright_api import names
 from fleetwright_api.spec.custom_object import CustomObject, identity
 from fleetwright_api.spec.decoder import decode, shared
+from fleetwright_api.spec.git import GitServerSpec
 from fleetwright_api.spec.network import IpBlock
 from fleetwright_api.spec.references import ObjectReference
 from fleetwright_api.violation import Violation
@@ -18,13 +19,11 @@ class InlineSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GitRepositorySource:
+class GitRepositorySource(GitServerSpec):
     """A folder of one commit; the root folder if `path` is unset."""
 
-    url: str
     commit: str
     path: str | None = None
-    secret_ref: ObjectReference | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +65,8 @@ class SkillNeeds:
     """The permissions that a skill gives to its agents, and the repository from which their pods fetch its files."""
 
     permissions: PermissionsSpec = PermissionsSpec()
-    fetched_from: str = ""
-    """The URL of the git repository, or an empty string if pods do not fetch the files from git."""
+    fetched_from: GitServerSpec | None = None
+    """The git repository; None if pods do not fetch the files from git."""
 
 
 NO_NEEDS: Final = SkillNeeds()
@@ -92,7 +91,7 @@ class SkillView(CustomObject):
     def needs(self) -> SkillNeeds:
         """The permissions that the Skill's last reconcile accepted, with the origin of its files."""
         git = self.accepted_source.git if self.accepted_source else None
-        return SkillNeeds(permissions=self.accepted_permissions, fetched_from=git.url if git else "")
+        return SkillNeeds(permissions=self.accepted_permissions, fetched_from=git)
 
 
 def parse_skill(body: Mapping[str, Any]) -> SkillView:

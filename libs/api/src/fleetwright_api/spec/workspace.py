@@ -6,6 +6,7 @@ The operator applies the defaults of `storage`. The runtime applies the defaults
 from dataclasses import dataclass
 
 from fleetwright_api.spec.fields import one_of
+from fleetwright_api.spec.git import GitServerSpec
 from fleetwright_api.spec.network import AddedEgressSpec, NetworkPeerSpec
 from fleetwright_api.spec.references import ObjectReference
 from fleetwright_api.spec.resources import ResourcesSpec
@@ -35,12 +36,10 @@ class WorkspaceStorageSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkspaceGitSpec:
+class WorkspaceGitSpec(GitServerSpec):
     """A git repository that is cloned once, into an empty workspace."""
 
-    url: str
     ref: str | None = None
-    secret_ref: ObjectReference | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

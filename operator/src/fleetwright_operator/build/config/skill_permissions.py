@@ -62,11 +62,10 @@ def needed_addresses(needs: Needs, *, namespace: str, settings: Settings) -> Ite
         UnusableAddress: The address is invalid; `permission_problems` reports it.
     """
     for skill, needed in needs.items():
-        if url := needed.fetched_from:
-            yield (
-                f"skill {skill}, fetched from git",
-                parse_address(url, namespace=namespace, settings=settings),
-            )
+        if git := needed.fetched_from:
+            _, url = git.contacted
+            proxy = "" if git.proxy_url is None else ", through its proxy"
+            yield f"skill {skill}, fetched from git{proxy}", parse_address(url, namespace=namespace, settings=settings)
         for need in needed.permissions.egress:
             for address in _addresses(need, namespace=namespace, settings=settings):
                 yield reason(skill, need), address

@@ -3,7 +3,7 @@
 The pod reads the files at each use, so their content is not part of a revision. The operator never reads their content.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from fleetwright_api import names
@@ -33,6 +33,12 @@ class FileReference:
     def path(self) -> str:
         """Return the path below the configuration folder, as in `agent.json`."""
         return names.mounted_file(self.kind, self.name, self.key)
+
+
+def describe_missing_key(field: str, kind: str, name: str, key: str, keys: Collection[str]) -> str:
+    """Return the message for a key that an object does not have. Args: `keys` are those that it has."""
+    known = ", ".join(sorted(keys)) or "none"
+    return f"{field} names key {key!r} of {kind} {name!r}, which has: {known}. Add it or use another one"
 
 
 def file_references(spec: AgentSpec) -> tuple[FileReference, ...]:

@@ -1,10 +1,10 @@
 """Skills whose files are in git or in an image: their probe, and how agents get the files. Pure.
 
 Agents get exactly the files that were checked. An init container fetches a git commit and compares its digest; an image
-is referenced by its own digest. Only the init container has the git credentials.
+is referenced by its own digest. Only the init container has the git credentials and authorities.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,15 +14,20 @@ from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.network.addresses import HostAddress, destination, parse_address
 from fleetwright_operator.build.network.egress import EgressRule, Services, dns_rule
 from fleetwright_operator.build.pod.ephemeral_storage import empty_dir
-from fleetwright_operator.build.pod.file_mounts import ROOT, secret_volume
+from fleetwright_operator.build.pod.file_mounts import ROOT
+from fleetwright_operator.build.pod.git_access import (
+    SourceSecret,
+    git_access_arguments,
+    git_mounts,
+    git_secrets,
+    git_volumes,
+)
 from fleetwright_operator.build.pod.helper_pod import HelperPodSettings
 from fleetwright_operator.build.pod.namespace_limits import NO_LIMITS, NamespaceLimits
 from fleetwright_operator.build.pod.pod_security import container_security
 from fleetwright_operator.build.probe import Probe, helper_probe, runtime_pod
 from fleetwright_operator.settings import Settings
 
-_CREDENTIALS = "/etc/fleetwright/git"
-_KEYS = ("password", "token", "username")
 _LOOKED_AT = "/skill"
 _PULL_SECONDS = 180
 """Deadline of a probe with an image.
@@ -49,27 +54,25 @@ def remote_source(source: SkillSourceSpec) -> SkillSourceSpec | None:
 
 
 def git_address(skill: SkillView, settings: Settings) -> HostAddress | None:
-    """Return the address from which the commit is fetched.
+    """Return the address that pods connect to for the commit: that of the proxy if there is one.
 
     Raises:
         UnusableAddress: No pod can reach it.
     """
     git = skill.spec.source.git
-    return parse_address(git.url, namespace=skill.namespace, settings=settings) if git else None
-
-
-def git_secret(source: SkillSourceSpec) -> str | None:
-    return source.git.secret_ref.name if source.git and source.git.secret_ref else None
+    return parse_address(git.contacted[1], namespace=skill.namespace, settings=settings) if git else None
 
 
 def pull_secret(source: SkillSourceSpec) -> str | None:
     return source.image.pull_secret.name if source.image and source.image.pull_secret else None
 
 
-def source_secret(source: SkillSourceSpec) -> tuple[str, str] | None:
-    """Return (field, name) of the Secret for the source, if it needs one."""
-    found = {"git.secretRef": git_secret(source), "image.pullSecret": pull_secret(source)}
-    return next(((f"spec.source.{field}", name) for field, name in found.items() if name), None)
+def source_secrets(source: SkillSourceSpec) -> Iterator[SourceSecret]:
+    """Yield the Secrets that the source needs."""
+    if source.git is not None:
+        yield from git_secrets(source.git, "spec.source.git")
+    if name := pull_secret(source):
+        yield SourceSecret(field="spec.source.image.pullSecret", name=name)
 
 
 def skill_probe(
@@ -104,12 +107,11 @@ def _unplaced_probe(skill: SkillView, *, about: Sequence[str], services: Service
     if isinstance(found, str):
         raise ValueError(found)
     rule = EgressRule(to=found.text, why="to look at its files", peers=found.peers, ports=(("TCP", found.port),))
-    secret = git_secret(source)
     pod = runtime_pod(
         ["skill", *_git_arguments(source.git)],
         settings,
-        mounts=_credential_mounts("git", secret),
-        volumes=_credential_volumes("git", secret),
+        mounts=git_mounts("git", source.git),
+        volumes=git_volumes("git", source.git),
     )
     return Probe(owner=owner_of(skill), pod=pod, egress_rules=[dns_rule(settings), rule], about=about)
 
@@ -117,7 +119,7 @@ def _unplaced_probe(skill: SkillView, *, about: Sequence[str], services: Service
 def remote_volumes(volume: str, remote: RemoteSkill) -> list[dict[str, Any]]:
     if remote.source.image is not None:
         return [_image_volume(volume, remote.source.image)]
-    return [empty_dir(volume, _SIZE), *_credential_volumes(_secret_volume(volume), git_secret(remote.source))]
+    return [empty_dir(volume, _SIZE), *git_volumes(_secret_volume(volume), remote.source.git)]
 
 
 def fetching_container(
@@ -144,7 +146,7 @@ def fetching_container(
             "terminationMessagePolicy": "FallbackToLogsOnError",
             "volumeMounts": [
                 {"name": volume, "mountPath": folder},
-                *_credential_mounts(_secret_volume(volume), git_secret(remote.source)),
+                *git_mounts(_secret_volume(volume), git),
                 _TMP,
             ],
         }
@@ -156,9 +158,7 @@ def image_pull_secrets(remote: Sequence[RemoteSkill]) -> list[str]:
 
 
 def _git_arguments(git: GitRepositorySource) -> list[str]:
-    """Return arguments of the form `--option=value`, so that no value is ever taken for an option."""
-    secret = [f"--credentials={_CREDENTIALS}"] if git.secret_ref else []
-    return [f"--url={git.url}", f"--commit={git.commit}", f"--path={git.path or ''}", *secret]
+    return [f"--url={git.url}", f"--commit={git.commit}", f"--path={git.path or ''}", *git_access_arguments(git)]
 
 
 def _image_volume(volume: str, image: OciImageSource) -> dict[str, Any]:
@@ -167,15 +167,3 @@ def _image_volume(volume: str, image: OciImageSource) -> dict[str, Any]:
 
 def _secret_volume(volume: str) -> str:
     return f"skill-git-{short_hash(volume)}"
-
-
-def _credential_mounts(volume: str, secret: str | None) -> list[dict[str, Any]]:
-    return [{"name": volume, "mountPath": _CREDENTIALS, "readOnly": True}] if secret else []
-
-
-def _credential_volumes(volume: str, secret: str | None) -> list[dict[str, Any]]:
-    """Return a volume with the credential keys that exist in the Secret."""
-    if secret is None:
-        return []
-    whole = secret_volume(volume, secret, [{"key": key, "path": key} for key in _KEYS])
-    return [{**whole, "secret": {**whole["secret"], "optional": True}}]

@@ -15,7 +15,7 @@ from fleetwright_operator.build.manifest import Manifest, Owner, owner_of
 from fleetwright_operator.build.network.addresses import Destination
 from fleetwright_operator.build.network.egress import EgressRule, dns_rule, policy_rules
 from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, tmp_volume
-from fleetwright_operator.build.pod.file_mounts import secret_volume
+from fleetwright_operator.build.pod.git_access import git_access_arguments, git_mounts, git_volumes
 from fleetwright_operator.build.pod.helper_pod import HelperPodSettings
 from fleetwright_operator.build.pod.pod_security import container_security, pull_secrets, sealed_pod
 from fleetwright_operator.build.workspace.deployment import FOLDER
@@ -24,8 +24,7 @@ from fleetwright_operator.settings import Settings
 
 COMPONENT: Final = "workspace-clone"
 CONTAINER: Final = "clone"
-_CREDENTIALS: Final = "/etc/fleetwright/git"
-_KEYS: Final = ("password", "token", "username")
+GIT_FIELD: Final = "spec.workspace.source.git"
 _SECONDS: Final = 600
 _ENDING_SECONDS: Final = 5
 _RESOURCES: Final = {
@@ -40,9 +39,11 @@ def git_source(agent: AgentView) -> WorkspaceGitSpec | None:
 
 
 def clone_input_hash(agent: AgentView, versions: Sequence[str]) -> str:
-    """Return a hash of everything that the result of a clone depends on. `versions` are those of the Secret."""
+    """Return a hash of everything that the result of a clone depends on. `versions` are those of the Secrets."""
     git = git_source(agent)
-    return short_hash([agent.uid, git.url if git else "", git.ref if git else "", *versions])
+    authority, proxy = (git.ca_secret_ref, git.proxy_url) if git else (None, None)
+    access = [*([authority.name, authority.key] if authority else []), *([proxy] if proxy is not None else [])]
+    return short_hash([agent.uid, git.url if git else "", git.ref if git else "", *versions, *access])
 
 
 def clone_prefix(agent: str, input_hash: str) -> str:
@@ -91,11 +92,10 @@ def _pod(owner: Owner, agent: AgentView, git: WorkspaceGitSpec, settings: Settin
     workspace = agent.spec.workspace
     if workspace is None:
         raise ValueError(f"Agent {agent.name!r} has no workspace")
-    secret = git.secret_ref.name if git.secret_ref else None
     arguments = [
         f"--url={git.url}",
         *([f"--ref={git.ref}"] if git.ref else []),
-        *([f"--credentials={_CREDENTIALS}"] if secret else []),
+        *git_access_arguments(git),
         f"--into={FOLDER}",
     ]
     container = {
@@ -108,7 +108,7 @@ def _pod(owner: Owner, agent: AgentView, git: WorkspaceGitSpec, settings: Settin
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": FILES, "mountPath": FOLDER, "subPath": "files"},
-            *([{"name": "git", "mountPath": _CREDENTIALS, "readOnly": True}] if secret else []),
+            *git_mounts("git", git),
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the pod's own, an emptyDir
         ],
     }
@@ -118,19 +118,13 @@ def _pod(owner: Owner, agent: AgentView, git: WorkspaceGitSpec, settings: Settin
         "containers": [container],
         "volumes": [
             files_volume(owner, workspace),
-            *([_credentials(secret)] if secret else []),
+            *git_volumes("git", git),
             tmp_volume(_RESOURCES, {}),
         ],
         "restartPolicy": "Never",
         "activeDeadlineSeconds": _SECONDS,
         "terminationGracePeriodSeconds": _ENDING_SECONDS,
     }
-
-
-def _credentials(secret: str) -> dict[str, Any]:
-    """Return a volume with the credential keys that exist in the Secret."""
-    whole = secret_volume("git", secret, [{"key": key, "path": key} for key in _KEYS])
-    return {**whole, "secret": {**whole["secret"], "optional": True}}
 
 
 def _head(api_version: str, kind: str, owner: Owner, name: str) -> Manifest:
