@@ -172,6 +172,14 @@ def test_failed_command_has_the_reason(start_namespace: Callable[..., _Namespace
     assert "They may have" not in output_of(workspace.run("exit 254"), "stderr")
 
 
+def test_kernel_ends_a_command_before_the_executor(start_namespace: Callable[..., _Namespace]) -> None:
+    """An executor that is not root writes the value when the command runs already."""
+    command = "until grep -q 1000 /proc/$$/oom_score_adj; do sleep 0.05; done; cat /proc/self/oom_score_adj"
+    workspace = start_namespace()
+    assert output_of(workspace.run(command)) == "1000\n"
+    assert Path(f"/proc/{workspace.executor.pid}/oom_score_adj").read_text() != "1000\n"
+
+
 @pytest.mark.parametrize(
     ("inherited", "wanted"),
     [

@@ -171,6 +171,7 @@ class _Pump:
         self._timed_out = False
         self._stopped = ""
         self._reports_refusal = False
+        self._is_preferred = False
         self._gone = False
         self._tick = _FIRST_TICK_SECONDS
 
@@ -200,6 +201,7 @@ class _Pump:
         next_heartbeat = time.monotonic() + HEARTBEAT_SECONDS
         ended_at: float | None = None
         while not self._gone:
+            self._prefer_command()
             self._select()
             self._reap()
             now = time.monotonic()
@@ -238,10 +240,18 @@ class _Pump:
                 self._gone = self._gone or not self._is_open()
 
     def _wait(self) -> float:
-        """Return how long to wait. The command usually ends right after its output, which no event announces."""
-        if not self._pipes:
-            self._tick = min(2 * self._tick, _TICK_SECONDS)
-        return _TICK_SECONDS if self._pipes else self._tick
+        """Return how long to wait. No event announces the end of the command, or of its start."""
+        if self._pipes and self._is_preferred:
+            return _TICK_SECONDS
+        self._tick = min(2 * self._tick, _TICK_SECONDS)
+        return self._tick
+
+    def _prefer_command(self) -> None:
+        if self._is_preferred or self._status is not None:
+            return
+        if _prefer_for_ending(self._process.pid):
+            self._is_preferred = True
+            self._tick = _FIRST_TICK_SECONDS
 
     def _read(self, pipe: int) -> None:
         try:
@@ -341,12 +351,23 @@ def _restrict(limits: CommandLimits) -> None:
     most = limits.memory_bytes if hard == resource.RLIM_INFINITY else min(limits.memory_bytes, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     limit_tasks(most_tasks(limits.processes))
+    _prefer_for_ending(os.getpid())
+
+
+def _prefer_for_ending(pid: int) -> bool:
+    """Make the kernel end this process, and those that it starts, before others if there is no memory left.
+
+    Only root may do this for a process that forbids tracing, such as this one. So the command gets it too, but not
+    before the kernel has finished its start.
+
+    Returns: False if this was refused.
+    """
     try:
-        # If the container has no memory left, the kernel ends a command and not the executor.
-        with open("/proc/self/oom_score_adj", "w") as file:
+        with open(f"/proc/{pid}/oom_score_adj", "w") as file:
             file.write("1000")
     except OSError:
-        pass
+        return False
+    return True
 
 
 def _shell() -> str:
