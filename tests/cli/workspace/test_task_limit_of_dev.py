@@ -112,6 +112,16 @@ def test_cgroup_is_made_where_root_may(tmp_path: Path, own: str, files: dict[str
     assert command[3:] == [f"{made}/cgroup.procs", "bwrap", "x"]
 
 
+def test_cgroup_is_made_in_a_delegated_parent(tmp_path: Path) -> None:
+    mounts = _make_folders(tmp_path, {"s/cgroup.subtree_control": "pids", "s/u/cgroup.subtree_control": ""})
+    try:
+        os.setxattr(mounts / "s", "user.delegate", b"1")
+    except OSError:
+        pytest.skip("needs a file system with attributes of users")
+    assert TaskCgroups("dev-1", 4000, mounts=mounts, own="0::/s/u").limit_command("shell", ["true"]) is not None
+    assert (mounts / "s/dev-1-shell/pids.max").exists()
+
+
 @pytest.mark.process
 def test_cgroup_limits_root() -> None:
     cgroups = TaskCgroups(f"fleetwright-test-{os.getpid()}", 40)
