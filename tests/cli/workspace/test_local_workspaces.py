@@ -258,7 +258,7 @@ def test_sandbox_hides_everything_else(started: Started, tmp_path: Path) -> None
 
 def test_missing_limit_for_root_is_said_once(process_ring: None, tmp_path: Path) -> None:
     with Processes(tmp_path / "logs") as processes:
-        cgroups = TaskCgroups("dev-1", 4000, mounts=tmp_path, own="")
+        cgroups = TaskCgroups(1, 4000, mounts=tmp_path, own="")
         workspaces = _workspaces(tmp_path, processes, unsafe=True, cgroups=cgroups)
         fleet, tokens = _fleet(), {"workspace.desk": secrets.token_urlsafe(16)}
         for _ in range(2):

@@ -101,15 +101,25 @@ ROOT = {"cgroup.subtree_control": "cpu pids\n"}
 )
 def test_cgroup_is_made_where_root_may(tmp_path: Path, own: str, files: dict[str, str], wanted: str | None) -> None:
     mounts = _make_folders(tmp_path, files)
-    command = TaskCgroups("dev-1", 4000, mounts=mounts, own=own).limit_command("shell-desk", ["bwrap", "x"])
+    command = TaskCgroups(1, 4000, mounts=mounts, own=own).limit_command("shell-desk", ["bwrap", "x"])
     if wanted is None:
         assert command is None
-        assert not list(tmp_path.rglob("dev-1-*"))
+        assert not list(tmp_path.rglob("fleetwright-dev-*"))
         return
-    made = mounts / wanted / "dev-1-shell-desk"
+    made = mounts / wanted / "fleetwright-dev-1-shell-desk"
     assert (made / "pids.max").read_text() == "4000"
     assert command is not None
     assert command[3:] == [f"{made}/cgroup.procs", "bwrap", "x"]
+
+
+def test_cgroups_of_killed_runs_are_removed(tmp_path: Path) -> None:
+    # A process id is at most 2^22.
+    killed, running = "fleetwright-dev-4194305-shell-desk", f"fleetwright-dev-{os.getpid()}-shell-desk"
+    for name in (killed, running, "other-4194305-shell"):
+        (tmp_path / "pids" / name).mkdir(parents=True)
+    TaskCgroups(1, 4000, mounts=tmp_path, own="8:pids:/").limit_command("shell", ["true"])
+    left = {path.name for path in (tmp_path / "pids").iterdir()}
+    assert left == {running, "other-4194305-shell", "fleetwright-dev-1-shell"}
 
 
 def test_cgroup_is_made_in_a_delegated_parent(tmp_path: Path) -> None:
@@ -118,13 +128,13 @@ def test_cgroup_is_made_in_a_delegated_parent(tmp_path: Path) -> None:
         os.setxattr(mounts / "s", "user.delegate", b"1")
     except OSError:
         pytest.skip("needs a file system with attributes of users")
-    assert TaskCgroups("dev-1", 4000, mounts=mounts, own="0::/s/u").limit_command("shell", ["true"]) is not None
-    assert (mounts / "s/dev-1-shell/pids.max").exists()
+    assert TaskCgroups(1, 4000, mounts=mounts, own="0::/s/u").limit_command("shell", ["true"]) is not None
+    assert (mounts / "s/fleetwright-dev-1-shell/pids.max").exists()
 
 
 @pytest.mark.process
 def test_cgroup_limits_root() -> None:
-    cgroups = TaskCgroups(f"fleetwright-test-{os.getpid()}", 40)
+    cgroups = TaskCgroups(os.getpid(), 40)
     command = cgroups.limit_command("shell", [system_python(), "-c", THREAD_BOMB.replace("time.sleep(100)", "")])
     try:
         if command is None:
@@ -140,8 +150,8 @@ def test_cgroup_limits_root() -> None:
 @pytest.mark.process
 def test_program_starts_if_the_kernel_refuses_the_move(tmp_path: Path) -> None:
     mounts = _make_folders(tmp_path, {"pids/tasks": ""})
-    command = TaskCgroups("dev-1", 4000, mounts=mounts, own="8:pids:/").limit_command("shell", ["echo", "started"])
+    command = TaskCgroups(1, 4000, mounts=mounts, own="8:pids:/").limit_command("shell", ["echo", "started"])
     assert command is not None
-    (mounts / "pids/dev-1-shell/cgroup.procs").mkdir()
+    (mounts / "pids/fleetwright-dev-1-shell/cgroup.procs").mkdir()
     done = subprocess.run(command, capture_output=True, text=True, timeout=ceiling(), check=True)
     assert done.stdout == "started\n"

@@ -125,7 +125,7 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
 def _cgroups_of_root() -> TaskCgroups | None:
     if os.getuid():
         return None
-    return TaskCgroups(f"fleetwright-dev-{os.getpid()}", most_tasks(DEFAULT_PROCESSES))
+    return TaskCgroups(os.getpid(), most_tasks(DEFAULT_PROCESSES))
 
 
 def _run_files(

@@ -10,20 +10,19 @@ from pathlib import Path
 
 _ENTER = 'echo $$ >"$0"; exec "$@"'
 """The program starts also if the kernel refuses the move. The log then has the reason."""
+_PREFIX = "fleetwright-dev-"
 _DELEGATED = ("trusted.delegate", "user.delegate")
 """The attributes of systemd on a cgroup whose children another program may manage."""
 
 
 class TaskCgroups:
-    def __init__(
-        self, prefix: str, most: int, *, mounts: Path = Path("/sys/fs/cgroup"), own: str | None = None
-    ) -> None:
+    def __init__(self, run: int, most: int, *, mounts: Path = Path("/sys/fs/cgroup"), own: str | None = None) -> None:
         """Args:
-        prefix: The beginning of the names of cgroups, which no other run has.
+        run: The id of the process whose cgroups these are.
         most: The number of processes and threads in each of them.
         own: The content of /proc/self/cgroup; by default it is read.
         """
-        self._prefix = prefix
+        self._run = run
         self._most = most
         self._mounts = mounts
         self._own = _read_own_cgroups() if own is None else own
@@ -31,7 +30,7 @@ class TaskCgroups:
 
     def limit_command(self, name: str, command: list[str]) -> list[str] | None:
         """Return the command that runs in a cgroup of its own; None if this process may make none."""
-        folder = self._make(f"{self._prefix}-{name}")
+        folder = self._make(f"{_PREFIX}{self._run}-{name}")
         return None if folder is None else ["/bin/sh", "-c", _ENTER, f"{folder}/cgroup.procs", *command]
 
     def remove(self) -> None:
@@ -42,6 +41,7 @@ class TaskCgroups:
 
     def _make(self, name: str) -> Path | None:
         for parent in _parents(self._own, self._mounts):
+            _remove_stale(parent)
             folder = parent / name
             try:
                 folder.mkdir(exist_ok=True)
@@ -51,6 +51,15 @@ class TaskCgroups:
                 continue
             return folder
         return None
+
+
+def _remove_stale(parent: Path) -> None:
+    """Remove the empty cgroups of runs that were killed."""
+    for folder in parent.glob(f"{_PREFIX}*"):
+        run = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        if not Path("/proc", run).exists():
+            with suppress(OSError):
+                folder.rmdir()
 
 
 def _read_own_cgroups() -> str:
