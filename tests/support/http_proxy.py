@@ -4,6 +4,7 @@ It tunnels CONNECT (RFC 9110 §9.3.6), and forwards requests for http URLs (RFC 
 """
 
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -86,11 +87,14 @@ def _pump(source: socket.socket, sink: socket.socket) -> None:
 
 
 @contextmanager
-def run_proxy() -> Iterator[ProxyRecord]:
+def run_proxy(context: ssl.SSLContext | None = None) -> Iterator[ProxyRecord]:
+    """Yield the record of a running proxy. Args: `context` is its TLS context, if its clients must use TLS."""
     record = ProxyRecord()
     handler = type("Handler", (_ProxyHandler,), {"record": record})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         record.port = server.server_address[1]
+        if context is not None:
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield record
         server.shutdown()

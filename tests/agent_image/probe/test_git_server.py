@@ -1,6 +1,7 @@
 """Git servers with a private certificate authority, and behind a proxy. Servers, TLS and proxies are real."""
 
 import base64
+import ssl
 
 import pytest
 from tests.support.agent.git_backend import run_git, serve_repositories
@@ -194,9 +195,16 @@ def test_unreachable_proxy_is_named(read, private):
     assert f"{private[1]}, through the proxy http://127.0.0.1:9, cannot be reached" in errors
 
 
-def test_authority_of_the_server_is_not_trusted_for_the_proxy(read, plain, private):
-    """The TLS server stands for a proxy whose certificate the server's authority signed."""
-    address = "/".join(private[1].split("/")[:3])
-    code, errors = read(plain[1], f"--proxy-url={address}", f"--ca-file={private[2]}")
-    assert code == 2, errors
-    assert f"the certificate of the proxy {address} is not trusted" in errors
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_declared_authority_counts_for_a_proxy_with_tls(read, plain, private, is_encrypted):
+    _, url, file = private
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file.with_name("server.pem"))
+    url = url if is_encrypted else plain[1]
+    with run_proxy(context) as proxy:
+        address = f"https://127.0.0.1:{proxy.port}"
+        code, errors = read(url, f"--proxy-url={address}")
+        assert code == 2, errors
+        assert f"the certificate of the proxy {address} is not trusted" in errors
+        assert "name the Secret with its authority in source.git.caSecretRef" in errors
+        assert read(url, f"--proxy-url={address}", f"--ca-file={file}") == (0, "")

@@ -14,7 +14,7 @@ from e2e.cluster.ports import free_port
 from tests.support.machine import ceiling
 
 from fleetwright_api.spec.agent import AgentSpec, parse_agent
-from fleetwright_cli.dev.hosts import declared_hosts, without_declared_hosts
+from fleetwright_cli.dev.hosts import declared_hosts, find_unused_proxies, without_declared_hosts
 from fleetwright_cli.dev.manifests import InvalidFleet, LocalFleet
 from fleetwright_cli.dev.processes import Processes
 from fleetwright_cli.dev.workspace.folders import parse_folders
@@ -163,20 +163,17 @@ def test_folder_option_names_agents(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("git", "address"),
+    ("url", "is_declared"),
     [
-        pytest.param(
-            {"url": "https://git.example.com/x", "proxyURL": "http://127.0.0.1:3128"}, "url", id="local proxy"
-        ),
-        pytest.param(
-            {"url": "http://127.0.0.1/x", "proxyURL": "http://proxy.example.com"}, "proxyURL", id="remote proxy"
-        ),
-        pytest.param({"url": "http://127.0.0.1/x", "proxyURL": "http://localhost:3128"}, None, id="both are local"),
+        pytest.param("https://git.example.com/x", True, id="a remote server"),
+        pytest.param("http://127.0.0.1/x", False, id="a local server"),
     ],
 )
-def test_server_or_proxy_elsewhere_is_a_declared_host(git: dict[str, str], address: str | None) -> None:
+def test_proxy_of_a_git_server_is_not_used(url: str, is_declared: bool) -> None:
+    git = {"url": url, "proxyURL": "http://proxy.example.com:3128"}
     spec = _fleet(source={"git": git}).agents["desk"].spec
-    assert declared_hosts(spec, {}) == ({"workspace.source.git": git[address]} if address else {})
+    assert declared_hosts(spec, {}) == ({"workspace.source.git": url} if is_declared else {})
+    assert find_unused_proxies(spec, {}) == ["workspace.source.git"]
 
 
 @pytest.mark.parametrize("field", ["secretRef", "caSecretRef"])

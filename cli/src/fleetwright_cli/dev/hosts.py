@@ -28,11 +28,9 @@ def declared_hosts(spec: AgentSpec, servers: Mapping[str, McpServerSpec]) -> dic
         found["telemetry"] = spec.telemetry.otlp.endpoint
     if spec.workspace is not None:
         if spec.workspace.source is not None:
-            git = spec.workspace.source.git
-            # A proxy on this machine leads to a remote server, and a remote proxy to a server on this machine.
-            found["workspace.source.git"] = git.url if _is_remote(git.url) else git.contacted[1]
+            found["workspace.source.git"] = spec.workspace.source.git.url
         found |= {f"workspace.web.hosts[{host}]": f"https://{host}" for host in spec.workspace.web.hosts}
-    return {field: url for field, url in found.items() if _is_remote(url)}
+    return {field: url for field, url in found.items() if urlsplit(url).hostname not in _HERE}
 
 
 def without_declared_hosts(spec: AgentSpec, servers: Mapping[str, McpServerSpec]) -> AgentSpec:
@@ -55,18 +53,21 @@ def without_declared_hosts_of(fleet: LocalFleet) -> LocalFleet:
     return replace(fleet, agents=agents)
 
 
-def proxied_servers(spec: AgentSpec, servers: Mapping[str, McpServerSpec]) -> list[str]:
-    """Return the fields of the agent's McpServers with a proxy, which a local run does not use."""
+def find_unused_proxies(spec: AgentSpec, servers: Mapping[str, McpServerSpec]) -> list[str]:
+    """Return the fields of the agent with a proxy. A local run uses none: they belong to the network of a cluster."""
     remotes = {name: server.remote for name, server in servers.items()}
-    return [
+    found = [
         f"mcpServers[{use.name}]"
         for use in spec.mcp_servers
         if (remote := remotes.get(use.name)) is not None and remote.proxy_url is not None
     ]
+    source = spec.workspace.source if spec.workspace is not None else None
+    has_proxy = source is not None and source.git.proxy_url is not None
+    return [*found, *(["workspace.source.git"] if has_proxy else [])]
 
 
 def without_proxies(fleet: LocalFleet) -> LocalFleet:
-    """Return the fleet with McpServers that are called directly: a proxy belongs to the network of the cluster."""
+    """Return the fleet with McpServers that are called directly."""
     servers = {name: _without_proxy(server) for name, server in fleet.servers.items()}
     return replace(fleet, servers=servers)
 
@@ -76,10 +77,6 @@ def _without_proxy(server: McpServerView) -> McpServerView:
     if remote is None:
         return server
     return replace(server, spec=replace(server.spec, remote=replace(remote, proxy_url=None)))
-
-
-def _is_remote(url: str) -> bool:
-    return urlsplit(url).hostname not in _HERE
 
 
 def _without_hosts(workspace: WorkspaceSpec, left_out: Collection[str]) -> WorkspaceSpec:

@@ -86,7 +86,7 @@ class IndexKeys:
             for secret in source_secrets(source):
                 yield ("mounts", "Secret", entry.namespace, secret.name)
             if source.git is not None:
-                yield from self._reaches(entry, source.git.contacted[1])
+                yield from self._reaches(entry, source.git.destination)
             for need in skill.accepted_permissions.egress:
                 if need.host:
                     yield from self._reaches(entry, f"https://{need.host}")
@@ -130,7 +130,7 @@ class IndexKeys:
         for url in (*web_addresses(agent), *(url for _, url in host_urls(agent))):
             yield from self._reaches(entry, url)
         if git := git_source(agent):
-            yield from self._reaches(entry, git.contacted[1])
+            yield from self._reaches(entry, git.destination)
             for secret in git_secrets(git, GIT_FIELD):
                 yield ("mounts", "Secret", entry.namespace, secret.name)
 

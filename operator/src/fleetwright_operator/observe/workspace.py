@@ -90,7 +90,7 @@ def _git_server(cache: Cache, agent: AgentView, settings: Settings) -> Destinati
             parse_address(url, namespace=agent.namespace, settings=settings)
         except UnusableAddress as error:
             return f"{clone.GIT_FIELD}.{name}: {error}"
-    name, url = git.contacted
+    name, url = git.destination_field, git.destination
     address = parse_address(url, namespace=agent.namespace, settings=settings)
     found = destination(address, observe_services(cache, [address]), settings)
     return f"{clone.GIT_FIELD}.{name}: {found}" if isinstance(found, str) else found

@@ -151,7 +151,7 @@ class SkillReconciler:
         services = observe_services(cache, [address] if address else [])
         found = destination(address, services, self.settings) if address else None
         if git and isinstance(found, str):
-            message = f"spec.source.git.{git.contacted[0]}: {found}"
+            message = f"spec.source.git.{git.destination_field}: {found}"
             return StageOutcomes(resolved=[Violation("ServiceNotFound", message)]), ""
         about = observe_source_secrets(cache, entry.namespace, source_secrets(skill.spec.source))
         if isinstance(about, Violation):

@@ -46,7 +46,7 @@ class GitServer:
     credentials: Path | None = None
     """A folder with the files token, or username and password."""
     ca_file: Path | None = None
-    """Certificate authorities in PEM. They are trusted for the server, in addition to those of the system."""
+    """Certificate authorities in PEM. They are trusted for the server and the proxy, in addition to the system's."""
     proxy_url: str | None = None
     """An HTTP proxy for all requests. Without it, environment variables may name one."""
 
@@ -131,10 +131,8 @@ def raise_network_error(server: GitServer, error: Exception) -> None:
 
 def _describe_certificate(server: GitServer, error: ssl.SSLCertVerificationError, *, by_proxy: bool) -> str:
     holder = server.proxy if by_proxy else server.url
-    if by_proxy:
-        remedy = "a proxy needs a certificate of a public authority, or use an http address"
-    elif error.verify_code not in _UNKNOWN_AUTHORITY:
-        remedy = "correct the certificate of the server"
+    if error.verify_code not in _UNKNOWN_AUTHORITY:
+        remedy = f"correct the certificate of the {'proxy' if by_proxy else 'server'}"
     elif server.ca_file is None:
         remedy = "name the Secret with its authority in source.git.caSecretRef"
     else:
@@ -169,27 +167,28 @@ def git_client(server: GitServer) -> HttpGitClient:
         )
     name, password = _read_credentials(server.credentials)
     base = f"{parts.scheme}://{parts.netloc}"
-    pool = _pool(server, base)
-    if server.ca_file is not None:
-        pool.connection_pool_kw["ssl_context"] = _read_authorities(server.ca_file)
+    authorities = _public_authorities() if server.ca_file is None else _read_authorities(server.ca_file)
+    pool = _build_pool(server, base, authorities)
     return HttpGitClient(
         base, username=name, password=password, timeout=_TIMEOUT_SECONDS, quiet=True, pool_manager=pool
     )
 
 
-def _pool(server: GitServer, base: str) -> urllib3.PoolManager:
+def _build_pool(server: GitServer, base: str, authorities: ssl.SSLContext) -> urllib3.PoolManager:
     if server.proxy_url is not None:
         return _OneOriginByProxy(
             server.proxy_url,
             headers={"User-Agent": default_user_agent_string()},
             timeout=_TIMEOUT_SECONDS,
             cert_reqs="CERT_REQUIRED",
-            # Otherwise the authorities of the server would be trusted for the proxy, too.
-            proxy_ssl_context=_public_authorities(),
+            ssl_context=authorities,
+            proxy_ssl_context=authorities,
         )
     pool = default_urllib3_manager(
         None, base_url=base, timeout=_TIMEOUT_SECONDS, pool_manager_cls=_OneOrigin, proxy_manager_cls=_OneOriginByProxy
     )
+    if server.ca_file is not None:
+        pool.connection_pool_kw["ssl_context"] = authorities
     return cast("_OneOrigin", pool)
 
 

@@ -306,7 +306,6 @@ class LocalWorkspaces:
                 )
         self._say(f"agent {name}: cloning {git.url}")
         words = [f"--url={git.url}", f"--into={into}", *([f"--ref={git.ref}"] if git.ref else [])]
-        words += [f"--proxy-url={git.proxy_url}"] if git.proxy_url is not None else []
         command = [sys.executable, "-m", "fleetwright_agent", "fetch", "workspace", *words]
         try:
             done = self._processes.run(command, seconds=_CLONE_SECONDS)

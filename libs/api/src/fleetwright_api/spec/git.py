@@ -13,6 +13,10 @@ class GitServerSpec:
     proxy_url: str | None = None
 
     @property
-    def contacted(self) -> tuple[str, str]:
-        """The field and the address that pods connect to: those of the proxy if there is one."""
-        return ("url", self.url) if self.proxy_url is None else ("proxyURL", self.proxy_url)
+    def destination(self) -> str:
+        """The address that pods connect to: that of the proxy if there is one."""
+        return self.url if self.proxy_url is None else self.proxy_url
+
+    @property
+    def destination_field(self) -> str:
+        return "url" if self.proxy_url is None else "proxyURL"

@@ -63,9 +63,11 @@ def needed_addresses(needs: Needs, *, namespace: str, settings: Settings) -> Ite
     """
     for skill, needed in needs.items():
         if git := needed.fetched_from:
-            _, url = git.contacted
             proxy = "" if git.proxy_url is None else ", through its proxy"
-            yield f"skill {skill}, fetched from git{proxy}", parse_address(url, namespace=namespace, settings=settings)
+            yield (
+                f"skill {skill}, fetched from git{proxy}",
+                parse_address(git.destination, namespace=namespace, settings=settings),
+            )
         for need in needed.permissions.egress:
             for address in _addresses(need, namespace=namespace, settings=settings):
                 yield reason(skill, need), address

@@ -60,7 +60,7 @@ def git_address(skill: SkillView, settings: Settings) -> HostAddress | None:
         UnusableAddress: No pod can reach it.
     """
     git = skill.spec.source.git
-    return parse_address(git.contacted[1], namespace=skill.namespace, settings=settings) if git else None
+    return parse_address(git.destination, namespace=skill.namespace, settings=settings) if git else None
 
 
 def pull_secret(source: SkillSourceSpec) -> str | None:
