@@ -3,14 +3,12 @@
 import resource
 import subprocess
 import sys
-import threading
-from http.server import ThreadingHTTPServer
 
 import pytest
-from tests.support.agent.git_backend import GitBackend, run_git
+from tests.support.agent.git_backend import run_git, serve_repositories
 
-from fleetwright_agent.commands.fetch.memory_limit import limited_memory
-from fleetwright_agent.config.mounted_files import UnusableContent
+from fleetwright_agent.commands.fetch.memory_limit import limit_memory
+from fleetwright_agent.config.mounted_files import ConfigurationError
 
 GIBIBYTE = 2**30
 
@@ -25,11 +23,8 @@ def repository(process_ring: None, tmp_path):
         file.truncate(128 * 2**20)
     run_git(folder, "add", ".")
     run_git(folder, "commit", "-qm", "one")
-    handler = type("Handler", (GitBackend,), {"root": folder.parent})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/skills/.git", run_git(folder, "rev-parse", "HEAD")
-        server.shutdown()
+    with serve_repositories(folder.parent) as (_, url):
+        yield f"{url}/skills/.git", run_git(folder, "rev-parse", "HEAD")
 
 
 def run_agent_command(*words: str) -> "subprocess.CompletedProcess[str]":
@@ -47,7 +42,7 @@ def test_large_object_is_named_as_the_cause(repository, tmp_path):
         run_agent_command("fetch", "workspace", f"--url={url}", f"--into={into}", "--patience=0"),
     ]
     wanted = "the repository needs more than 100 MiB of memory to unpack; remove its large files"
-    assert [(each.returncode, wanted in each.stderr) for each in ended] == [(65, True)] * 2, ended
+    assert [(each.returncode, wanted in each.stderr) for each in ended] == [(2, True)] * 2, ended
     assert not any(into.iterdir())
 
 
@@ -59,13 +54,13 @@ def test_memory_is_limited_to_a_share_of_the_container(tmp_path, text, wanted):
     file = tmp_path / "memory.max"
     if text is not None:
         file.write_text(text)
-    with limited_memory(file):
+    with limit_memory(file):
         assert resource.getrlimit(resource.RLIMIT_DATA) == ((wanted or before[0]), before[1])
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
 
 
-def test_exhausted_memory_is_unusable_content(tmp_path):
+def test_exhausted_memory_names_the_limit(tmp_path):
     file = tmp_path / "memory.max"
     file.write_text(f"{GIBIBYTE}\n")
-    with pytest.raises(UnusableContent, match="more than 870 MiB"), limited_memory(file):
+    with pytest.raises(ConfigurationError, match="more than 870 MiB"), limit_memory(file):
         raise MemoryError

@@ -50,7 +50,7 @@ def fetch_into(options: argparse.Namespace, folder: Path) -> None:
     """Raises: ConfigurationError, SourceUnavailable."""
     from fleetwright_agent.commands.fetch.git import GitSource, fetch
 
-    source = GitSource(server=_server(options), commit=options.commit, path=options.path)
+    source = GitSource(server=_build_git_server(options), commit=options.commit, path=options.path)
     fetch(source, folder, patience=options.patience)
 
 
@@ -70,12 +70,12 @@ def run_workspace(options: argparse.Namespace) -> None:
     """Write the commit to standard output as one JSON document. Raises: ConfigurationError, SourceUnavailable."""
     from fleetwright_agent.commands.fetch.workspace import WorkspaceSource, clone
 
-    source = WorkspaceSource(server=_server(options), ref=options.ref)
+    source = WorkspaceSource(server=_build_git_server(options), ref=options.ref)
     commit = clone(source, options.into, patience=options.patience)
     sys.stdout.write(json.dumps({"commit": commit}) + "\n")
 
 
-def _server(options: argparse.Namespace) -> "GitServer":
+def _build_git_server(options: argparse.Namespace) -> "GitServer":
     from fleetwright_agent.commands.fetch.git_server import GitServer
 
     return GitServer(

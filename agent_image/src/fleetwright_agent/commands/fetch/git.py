@@ -23,7 +23,7 @@ from fleetwright_agent.commands.fetch.git_server import (
     raise_network_error,
     retry_unreachable,
 )
-from fleetwright_agent.commands.fetch.memory_limit import limited_memory
+from fleetwright_agent.commands.fetch.memory_limit import limit_memory
 from fleetwright_agent.config.mounted_files import ConfigurationError, UnusableContent
 
 _PLAIN: Final = (0o100644, 0o100755, 0o100664)
@@ -40,18 +40,18 @@ def fetch(source: GitSource, into: Path, *, patience: float) -> None:
     """Download a commit's files. Retry an unreachable server for `patience` seconds.
 
     Raises:
-        ConfigurationError: The commit does not exist, the server rejects the credentials, or its certificate is not
-            trusted.
-        UnusableContent: The commit has no such folder, the folder is no skill, or the repository is too large.
-        SourceUnavailable: The server cannot be reached, or fails.
+        ConfigurationError: The commit does not exist, the server rejects the credentials, or the repository is too
+            large.
+        UnusableContent: The commit has no such folder, or the folder is no skill.
+        SourceUnavailable: The server cannot be reached, its certificate is not trusted, or it fails.
     """
 
-    def once() -> None:
-        with limited_memory(), tempfile.TemporaryDirectory() as place, Repo.init_bare(place) as repo:
+    def attempt() -> None:
+        with limit_memory(), tempfile.TemporaryDirectory() as place, Repo.init_bare(place) as repo:
             _download(source, repo)
             _write(_tree(source, repo), repo, into)
 
-    retry_unreachable(once, source.server, patience=patience)
+    retry_unreachable(attempt, source.server, patience=patience)
 
 
 def _download(source: GitSource, repo: Repo) -> None:

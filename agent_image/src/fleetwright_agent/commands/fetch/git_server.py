@@ -29,7 +29,7 @@ from fleetwright_agent.config.mounted_files import ConfigurationError, SourceUna
 
 _TIMEOUT_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 1.0
-_KEYS: Final = ("username", "password", "token")
+_CREDENTIAL_KEYS: Final = ("username", "password", "token")
 _UNKNOWN_AUTHORITY: Final = (18, 19, 20, 21)
 """The codes of X509_verify_cert(3) for a certificate whose authority is not trusted."""
 
@@ -64,8 +64,8 @@ class GitServer:
         return self.url if self.proxy_url is None else f"{self.url}, through {self.proxy},"
 
 
-def retry_unreachable(once: Callable[[], None], server: GitServer, *, patience: float) -> None:
-    """Call `once` again for `patience` seconds while it raises UnreachableServer.
+def retry_unreachable(attempt: Callable[[], None], server: GitServer, *, patience: float) -> None:
+    """Call `attempt` again for `patience` seconds while it raises UnreachableServer.
 
     The network of a new pod may need some seconds until it works.
 
@@ -74,7 +74,7 @@ def retry_unreachable(once: Callable[[], None], server: GitServer, *, patience: 
     started = time.monotonic()
     while True:
         try:
-            once()
+            attempt()
         except UnreachableServer as error:
             if time.monotonic() - started >= patience:
                 reason = f": {error}" if str(error) else ""
@@ -89,9 +89,8 @@ def explain_errors(server: GitServer) -> Iterator[None]:
     """Turn the errors of dulwich and of HTTP into errors of this program, which contain no credentials.
 
     Raises:
-        ConfigurationError: The server or the proxy requires other credentials, the certificate is not trusted, or there
-            is no such repository.
-        SourceUnavailable: The server does not answer as a git server.
+        ConfigurationError: The server or the proxy requires other credentials, or there is no such repository.
+        SourceUnavailable: The server does not answer as a git server, or a certificate is not trusted.
         UnreachableServer: The server cannot be reached.
     """
     try:
@@ -115,16 +114,16 @@ def raise_network_error(server: GitServer, error: Exception) -> None:
     """Raise an error of this program if the cause is the network. Return otherwise.
 
     Raises:
-        ConfigurationError: The certificate of the server or of the proxy is not trusted.
+        SourceUnavailable: The certificate of the server or of the proxy is not trusted. It may be replaced later.
         UnreachableServer: The server cannot be reached.
     """
-    causes = list(_causes(error))
+    causes = list(_iterate_causes(error))
     if not any(isinstance(cause, HTTPError) for cause in causes):
         return
     by_proxy = any(isinstance(cause, ProxyError) for cause in causes)
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):
-            raise ConfigurationError(_describe_certificate(server, cause, by_proxy=by_proxy)) from error
+            raise SourceUnavailable(_describe_certificate(server, cause, by_proxy=by_proxy)) from error
     reasons = [cause.original_error for cause in causes if isinstance(cause, ProxyError)]
     raise UnreachableServer(str(reasons[0]) if reasons and server.proxy_url else "") from error
 
@@ -140,7 +139,7 @@ def _describe_certificate(server: GitServer, error: ssl.SSLCertVerificationError
     return f"the certificate of {holder} is not trusted ({error.verify_message}); {remedy}"
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
     """Yield the error and those that it wraps. urllib3 keeps them as causes, reasons and arguments."""
     pending: list[Any] = [error]
     seen: list[BaseException] = []
@@ -176,7 +175,7 @@ def git_client(server: GitServer) -> HttpGitClient:
 
 def _build_pool(server: GitServer, base: str, authorities: ssl.SSLContext) -> urllib3.PoolManager:
     if server.proxy_url is not None:
-        return _OneOriginByProxy(
+        return _SingleOriginProxyPool(
             server.proxy_url,
             headers={"User-Agent": default_user_agent_string()},
             timeout=_TIMEOUT_SECONDS,
@@ -185,14 +184,18 @@ def _build_pool(server: GitServer, base: str, authorities: ssl.SSLContext) -> ur
             proxy_ssl_context=authorities,
         )
     pool = default_urllib3_manager(
-        None, base_url=base, timeout=_TIMEOUT_SECONDS, pool_manager_cls=_OneOrigin, proxy_manager_cls=_OneOriginByProxy
+        None,
+        base_url=base,
+        timeout=_TIMEOUT_SECONDS,
+        pool_manager_cls=_SingleOriginPool,
+        proxy_manager_cls=_SingleOriginProxyPool,
     )
     if server.ca_file is not None:
         pool.connection_pool_kw["ssl_context"] = authorities
-    return cast("_OneOrigin", pool)
+    return cast("_SingleOriginPool", pool)
 
 
-class _OneOrigin(urllib3.PoolManager):
+class _SingleOriginPool(urllib3.PoolManager):
     """A pool that follows redirects only within the origin of its first request (RFC 6454).
 
     The URL of a Skill must not cause the pod to send requests to another server, inside or outside the cluster.
@@ -215,7 +218,7 @@ class _OneOrigin(urllib3.PoolManager):
         return super().urlopen(method, url, redirect=redirect, **keywords)
 
 
-class _OneOriginByProxy(_OneOrigin, urllib3.ProxyManager):
+class _SingleOriginProxyPool(_SingleOriginPool, urllib3.ProxyManager):
     """The same pool, for requests through the declared proxy, or through the one that environment variables name.
 
     It sends CONNECT for an https URL, and the whole request for an http URL.
@@ -252,7 +255,7 @@ def _read_authorities(file: Path) -> ssl.SSLContext:
 def _read_credentials(folder: Path | None) -> tuple[str | None, str | None]:
     if folder is None:
         return None, None
-    found = {file: (folder / file).read_text().strip() for file in _KEYS if (folder / file).is_file()}
+    found = {file: (folder / file).read_text().strip() for file in _CREDENTIAL_KEYS if (folder / file).is_file()}
     password = found.get("password") or found.get("token")
     if not password:
         raise ConfigurationError("the Secret of source.git.secretRef needs the key token, or username and password")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from fleetwright_agent.config.mounted_files import UnusableContent
+from fleetwright_agent.config.mounted_files import ConfigurationError
 
 _CGROUP: Final = Path("/sys/fs/cgroup/memory.max")
 _SHARE: Final = 0.85
@@ -18,32 +18,32 @@ _MEBIBYTE: Final = 1024 * 1024
 
 
 @contextmanager
-def limited_memory(cgroup: Path = _CGROUP) -> Iterator[None]:
+def limit_memory(cgroup: Path = _CGROUP) -> Iterator[None]:
     """Limit the data of this process (RLIMIT_DATA) to a share of the memory of its container.
 
     Args:
         cgroup: The file with the limit of the container in bytes, or `max`.
 
     Raises:
-        UnusableContent: The repository needs more memory.
+        ConfigurationError: The repository needs more memory. A later attempt may transfer less of it.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = _container_share(cgroup)
-    limits = [each for each in (limit, soft) if each != resource.RLIM_INFINITY]
+    limits = [limit for limit in (_read_memory_share(cgroup), soft) if limit != resource.RLIM_INFINITY]
     chosen = min(limits, default=resource.RLIM_INFINITY)
     resource.setrlimit(resource.RLIMIT_DATA, (chosen, hard))
     try:
         yield
     except MemoryError:
-        raise UnusableContent(
-            f"the repository needs more than {chosen // _MEBIBYTE} MiB of memory to unpack; "
-            "remove its large files also from its history, or use a smaller repository"
+        size = "the available memory" if chosen == resource.RLIM_INFINITY else f"{chosen // _MEBIBYTE} MiB of memory"
+        raise ConfigurationError(
+            f"the repository needs more than {size} to unpack; "
+            "remove its large files, also from its history, or use a smaller repository"
         ) from None
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
-def _container_share(cgroup: Path) -> int:
+def _read_memory_share(cgroup: Path) -> int:
     try:
         text = cgroup.read_text().strip()
     except OSError:  # The kernel has cgroups of version 1, or none.

@@ -19,7 +19,7 @@ from dulwich.refs import HEADREF, Ref
 from dulwich.repo import Repo
 
 from fleetwright_agent.commands.fetch.git_server import GitServer, explain_errors, git_client, retry_unreachable
-from fleetwright_agent.commands.fetch.memory_limit import limited_memory
+from fleetwright_agent.commands.fetch.memory_limit import limit_memory
 from fleetwright_agent.config.mounted_files import ConfigurationError
 
 _STAGING: Final = ".fleetwright-clone"
@@ -39,17 +39,16 @@ def clone(source: WorkspaceSource, into: Path, *, patience: float) -> str:
     """Clone the repository, and return the commit that is checked out; empty if the folder has other files.
 
     Raises:
-        ConfigurationError: The reference does not exist, a link leads out, the server rejects the credentials, or its
-            certificate is not trusted.
-        UnusableContent: The repository needs more memory than the container has.
-        SourceUnavailable: The server cannot be reached, or fails.
+        ConfigurationError: The reference does not exist, a link leads out, the server rejects the credentials, or the
+            repository needs more memory than the container has.
+        SourceUnavailable: The server cannot be reached, its certificate is not trusted, or it fails.
     """
     staging = into / _STAGING
     if not (into / ".git").exists():
         if any(each.name != _STAGING for each in into.iterdir()):
             return ""
         try:
-            with limited_memory():
+            with limit_memory():
                 retry_unreachable(lambda: _clone(source, staging), source.server, patience=patience)
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
