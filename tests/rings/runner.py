@@ -26,6 +26,8 @@ END_SECONDS = 60.0
 """The time in which an interrupted ring ends the processes that it has started."""
 NICENESS = 10
 """The niceness of a ring that yields."""
+_PRIORITY_ATTEMPTS = 20
+_PRIORITY_SECONDS = 0.15
 _POLL_SECONDS = 0.05
 _DRAIN_SECONDS = 5.0
 """The time in which the output of a process that has ended must end too."""
@@ -220,7 +222,7 @@ async def _run_command(ring: Ring, command: _Command, *, is_concurrent: bool) ->
         start_new_session=True,
     )
     if ring.yields:
-        _lower_session(process.pid)
+        await _lower_session_priority(process.pid)
     reading = asyncio.create_task(_read_lines(process, command, shown=not is_concurrent))
     progress = asyncio.create_task(_print_progress(ring, command.outcome_file)) if is_concurrent else None
     try:
@@ -237,14 +239,25 @@ async def _run_command(ring: Ring, command: _Command, *, is_concurrent: bool) ->
             print(f"{title}\n{''.join(command.lines)}", flush=True)
 
 
-def _lower_session(leader: int) -> None:
+def _write_niceness(leader: int) -> None:
+    Path(f"/proc/{leader}/autogroup").write_text(str(NICENESS))
+
+
+async def _lower_session_priority(leader: int) -> None:
     """Lower the share of a session in the processors.
 
     Linux may divide them among sessions first (sched(7), "The autogroup feature"), and niceness then only orders the
-    processes of one session.
+    processes of one session. Without privileges, the kernel allows one change in a tenth of a second.
     """
-    with contextlib.suppress(OSError):  # The kernel has no such groups.
-        Path(f"/proc/{leader}/autogroup").write_text(str(NICENESS))
+    for _ in range(_PRIORITY_ATTEMPTS):
+        try:
+            _write_niceness(leader)
+        except BlockingIOError:
+            await asyncio.sleep(_PRIORITY_SECONDS)
+        except OSError:
+            return  # The kernel has no such groups.
+        else:
+            return
 
 
 def _build_environment(outcome_file: Path) -> dict[str, str]:

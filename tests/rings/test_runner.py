@@ -26,6 +26,7 @@ from tests.rings.runner import (
     run_ring,
 )
 from tests.rings.summary import count_failures, format_summary, has_failures
+from tests.support.machine import ceiling
 from tests.support.waiting import await_until
 
 pytestmark = pytest.mark.process
@@ -82,8 +83,15 @@ async def test_ring_that_only_computes_lets_others_come_first(folder):
 
 @pytest.mark.skipif(not AUTOGROUP.exists(), reason="the kernel does not divide the processors among sessions")
 async def test_session_of_a_ring_that_only_computes_comes_last(folder):
-    script = f"while not open('{AUTOGROUP}').read().endswith('nice {NICENESS}\\n'): pass"
-    result = await run(command_ring(script, repeats=False, yields=True), folder)
+    script = f"""
+    import sys, time
+    end = time.monotonic() + {ceiling()}
+    while not open("{AUTOGROUP}").read().endswith("nice {NICENESS}\\n"):
+        if time.monotonic() > end:
+            sys.exit("the session still has its share")
+        time.sleep(0.01)
+    """
+    result = await run(command_ring(textwrap.dedent(script), repeats=False, yields=True), folder)
     assert result.is_green
 
 
