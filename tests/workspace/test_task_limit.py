@@ -17,7 +17,7 @@ from tests.support.workspace import LocalWorkspace, end_of, output_of
 from fleetwright_workspace.executor.task_limit import (
     counts_own_tasks,
     describe_missing_limit,
-    has_own_count,
+    has_own_task_count,
     read_cgroup_limits,
 )
 from fleetwright_workspace.install import install
@@ -108,7 +108,7 @@ def test_executor_logs_a_missing_limit(
     start_namespace: Callable[..., _Namespace], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     LocalWorkspace(tmp_path).stop()
-    expected = describe_missing_limit(has_own_count(), read_cgroup_limits())
+    expected = describe_missing_limit(has_own_task_count(), read_cgroup_limits())
     assert capfd.readouterr().err == (f"executor: {expected}\n" if expected else "")
     start_namespace()
     assert capfd.readouterr().err == ""

@@ -166,12 +166,12 @@ UNREACHABLE = [
     ),
     pytest.param(
         {"url": "https://tools.invalid/mcp", "proxyUrl": "http://9.9.9.9:3128"},
-        "has an address or a proxy that agents may not reach",
+        "leads to an address that agents may not reach, or its proxy does",
         id="a proxy in a denied range",
     ),
     pytest.param(
         {"url": "https://9.9.9.9/mcp", "proxyUrl": "http://127.0.0.1:{proxy}"},
-        "has an address or a proxy that agents may not reach",
+        "leads to an address that agents may not reach, or its proxy does",
         id="a server in a denied range",
     ),
     pytest.param(

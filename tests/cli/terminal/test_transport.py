@@ -120,7 +120,11 @@ SLEEPING = {"url": "http://127.0.0.1:2", "ops_url": "", "token": "person", "admi
         ("scheduled", {"client": "eve"}, "agent scheduled has no client 'eve'; give --client one of: ci, boss"),
         ("sleeping", {}, "person"),
         ("sleeping", {"is_administrator": True}, "person"),
-        ("sleeping", {"client": "ci"}, "agent sleeping can sleep, so the gateway of the fleet serves it to you"),
+        (
+            "sleeping",
+            {"client": "ci"},
+            "agent sleeping can sleep, so calls go through the gateway of the fleet with your own token",
+        ),
     ],
 )
 async def test_agents_of_a_local_fleet_are_called_as_the_chosen_client(tmp_path, agent, options, wanted):

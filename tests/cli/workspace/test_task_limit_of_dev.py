@@ -101,7 +101,7 @@ ROOT = {"cgroup.subtree_control": "cpu pids\n"}
 )
 def test_cgroup_is_made_where_root_may(tmp_path: Path, own: str, files: dict[str, str], wanted: str | None) -> None:
     mounts = _make_folders(tmp_path, files)
-    command = TaskCgroups(1, 4000, mounts=mounts, own=own).limit_command("shell-desk", ["bwrap", "x"])
+    command = TaskCgroups(1, 4000, mounts=mounts, own=own).wrap_command("shell-desk", ["bwrap", "x"])
     if wanted is None:
         assert command is None
         assert not list(tmp_path.rglob("fleetwright-dev-*"))
@@ -117,7 +117,7 @@ def test_cgroups_of_killed_runs_are_removed(tmp_path: Path) -> None:
     killed, running = "fleetwright-dev-4194305-shell-desk", f"fleetwright-dev-{os.getpid()}-shell-desk"
     for name in (killed, running, "other-4194305-shell"):
         (tmp_path / "pids" / name).mkdir(parents=True)
-    TaskCgroups(1, 4000, mounts=tmp_path, own="8:pids:/").limit_command("shell", ["true"])
+    TaskCgroups(1, 4000, mounts=tmp_path, own="8:pids:/").wrap_command("shell", ["true"])
     left = {path.name for path in (tmp_path / "pids").iterdir()}
     assert left == {running, "other-4194305-shell", "fleetwright-dev-1-shell"}
 
@@ -128,14 +128,14 @@ def test_cgroup_is_made_in_a_delegated_parent(tmp_path: Path) -> None:
         os.setxattr(mounts / "s", "user.delegate", b"1")
     except OSError:
         pytest.skip("needs a file system with attributes of users")
-    assert TaskCgroups(1, 4000, mounts=mounts, own="0::/s/u").limit_command("shell", ["true"]) is not None
+    assert TaskCgroups(1, 4000, mounts=mounts, own="0::/s/u").wrap_command("shell", ["true"]) is not None
     assert (mounts / "s/fleetwright-dev-1-shell/pids.max").exists()
 
 
 @pytest.mark.process
 def test_cgroup_limits_root() -> None:
     cgroups = TaskCgroups(os.getpid(), 40)
-    command = cgroups.limit_command("shell", [system_python(), "-c", THREAD_BOMB.replace("time.sleep(100)", "")])
+    command = cgroups.wrap_command("shell", [system_python(), "-c", THREAD_BOMB.replace("time.sleep(100)", "")])
     try:
         if command is None:
             pytest.skip("needs the right to make a cgroup with pids.max")
@@ -150,7 +150,7 @@ def test_cgroup_limits_root() -> None:
 @pytest.mark.process
 def test_program_starts_if_the_kernel_refuses_the_move(tmp_path: Path) -> None:
     mounts = _make_folders(tmp_path, {"pids/tasks": ""})
-    command = TaskCgroups(1, 4000, mounts=mounts, own="8:pids:/").limit_command("shell", ["echo", "started"])
+    command = TaskCgroups(1, 4000, mounts=mounts, own="8:pids:/").wrap_command("shell", ["echo", "started"])
     assert command is not None
     (mounts / "pids/fleetwright-dev-1-shell/cgroup.procs").mkdir()
     done = subprocess.run(command, capture_output=True, text=True, timeout=ceiling(), check=True)

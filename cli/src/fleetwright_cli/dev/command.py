@@ -37,7 +37,7 @@ from fleetwright_cli.dev.workspace.places import (
 )
 from fleetwright_cli.dev.workspace.task_cgroups import TaskCgroups
 from fleetwright_cli.terminal.transport.dev_fleet import state_home
-from fleetwright_workspace.executor.task_limit import DEFAULT_PROCESSES, most_tasks
+from fleetwright_workspace.executor.task_limit import DEFAULT_PROCESSES, to_task_limit
 
 _MODEL = "offline-model"
 _INTERRUPTED = 130
@@ -79,7 +79,6 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
         running = Processes(options.state / "logs", environ=inherited, folder=options.state / "run")
         with _alone(options.state), ExitStack() as ended, running as processes:
             provider = _provider(environ, processes, say)
-            cgroups = _cgroups_of_root()
             workspaces = LocalWorkspaces(
                 options.state,
                 processes,
@@ -88,10 +87,8 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
                 unsafe=options.unsafe_workspace,
                 find_sandbox=lambda: find_bwrap(inherited, untrusted),
                 run_files=run_files,
-                cgroups=cgroups,
+                cgroups=_make_root_cgroups(ended),
             )
-            if cgroups is not None:
-                ended.callback(cgroups.remove)
             ended.callback(workspaces.disarm_repositories)
             fleet = FleetRun(
                 options.folder,
@@ -122,10 +119,13 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
         return _INTERRUPTED if unfinished else 0
 
 
-def _cgroups_of_root() -> TaskCgroups | None:
+def _make_root_cgroups(ended: ExitStack) -> TaskCgroups | None:
+    """Return the cgroups for the shells of root, which are removed at the end. None for other users."""
     if os.getuid():
         return None
-    return TaskCgroups(os.getpid(), most_tasks(DEFAULT_PROCESSES))
+    cgroups = TaskCgroups(os.getpid(), to_task_limit(DEFAULT_PROCESSES))
+    ended.callback(cgroups.remove)
+    return cgroups
 
 
 def _run_files(

@@ -66,13 +66,13 @@ def find_unused_proxies(spec: AgentSpec, servers: Mapping[str, McpServerSpec]) -
     return [*found, *(["workspace.source.git"] if has_proxy else [])]
 
 
-def without_proxies(fleet: LocalFleet) -> LocalFleet:
+def remove_proxies(fleet: LocalFleet) -> LocalFleet:
     """Return the fleet with McpServers that are called directly."""
-    servers = {name: _without_proxy(server) for name, server in fleet.servers.items()}
+    servers = {name: _remove_proxy(server) for name, server in fleet.servers.items()}
     return replace(fleet, servers=servers)
 
 
-def _without_proxy(server: McpServerView) -> McpServerView:
+def _remove_proxy(server: McpServerView) -> McpServerView:
     remote = server.spec.remote
     if remote is None:
         return server

@@ -19,7 +19,7 @@ from fleetwright_api.spec.fleet import NO_REACH
 from fleetwright_api.spec.mcp_server import WorkloadSpec
 from fleetwright_api.spec.skill import SkillSourceSpec, SkillView
 from fleetwright_cli.dev.gateway.local_tokens import agent_uid, token_text
-from fleetwright_cli.dev.hosts import without_declared_hosts_of, without_proxies
+from fleetwright_cli.dev.hosts import remove_proxies, without_declared_hosts_of
 from fleetwright_cli.dev.manifests import InvalidFleet, LocalFleet
 from fleetwright_cli.dev.provider import KEY_NAME, KEY_SECRET, SubstituteProvider, with_provider
 from fleetwright_cli.dev.requirements import require_no_secrets, require_obeyable, require_references
@@ -160,7 +160,7 @@ def agent_files(
         require_no_secrets(name, fleet.agents[name].spec, fleet)
     if not contacts:
         fleet = without_declared_hosts_of(fleet)
-    fleet = without_proxies(fleet)
+    fleet = remove_proxies(fleet)
     running = [name for name in sorted(fleet.agents) if not fleet.agents[name].spec.suspend]
     keys = () if gateway is None else gateway.keys
     return [_agent(name, fleet, skills, endpoints, settings, provider, tokens, keys) for name in running]

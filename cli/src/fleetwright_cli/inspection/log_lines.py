@@ -112,15 +112,15 @@ class TaskTrail:
         """The tasks whose own id was searched for."""
         self._ended: set[str] = set()
 
-    def knows_any(self, tasks: Set[str]) -> bool:
-        """Return whether one of the tasks is known to be searched for."""
+    def has_any_task(self, tasks: Set[str]) -> bool:
+        """Return whether one of these tasks is already known to belong to the search."""
         return not self._tasks.isdisjoint(tasks)
 
-    def keeps(self, line: AgentLogLine) -> bool:
-        """Return whether a line is known to belong to the task. The trail learns from it, and keeps no line.
+    def learn_line(self, line: AgentLogLine) -> bool:
+        """Return whether a line is known to belong to the search, and learn the ids of further tasks from it.
 
-        A later line may show that this one belongs too. Then `knows_any` is true for its task, and the line must be
-        read again.
+        The trail stores no line. If a later line shows that this one belongs too, `has_any_task` becomes true for its
+        task, and the caller reads the log again.
         """
         if line.message in _STARTS:
             self._logs_starts.add(line.source)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from fleetwright_api import names
 from fleetwright_cli.inspection.log_lines import AgentLogLine, TaskTrail, parse_line
 from fleetwright_cli.terminal.transport.errors import AgentUnreachable
-from fleetwright_cli.terminal.transport.kubectl import kubectl_json, kubectl_pass_lines, kubectl_run, read_lines
+from fleetwright_cli.terminal.transport.kubectl import kubectl_json, kubectl_run, read_lines, stream_kubectl_lines
 
 AGENT_PODS: Final = f"{names.OWN_OBJECTS},{names.COMPONENT}=agent"
 """The label selector of the pods of agents."""
@@ -95,8 +95,8 @@ class ClusterLogs:
     async def read(self, since: str, trail: TaskTrail) -> LogReading:
         """Return the lines of a task at all agents, also those of containers that were restarted.
 
-        The memory that this needs does not grow with the other lines of the logs. A log is read again if the task of
-        a line that was left out turns out to belong to the wanted task.
+        The memory use does not grow with the other lines of the logs. The method reads a log again if the task of a
+        line that it left out turns out to belong to the search.
 
         Args:
             since: A duration of kubectl, such as 24h.
@@ -119,7 +119,7 @@ class ClusterLogs:
                 failures.append(result)
                 if run in kept:
                     kept[run].other_tasks.clear()
-            unread = [(pod, run) for pod, run in runs if run in kept and trail.knows_any(kept[run].other_tasks)]
+            unread = [(pod, run) for pod, run in runs if run in kept and trail.has_any_task(kept[run].other_tasks)]
         lines = sorted((line for each in kept.values() for line in each.lines), key=lambda line: line.at)
         return LogReading(pods, lines, failures, is_readable=bool(kept))
 
@@ -132,15 +132,15 @@ class ClusterLogs:
             line = _parsed(text, pod)
             if line is None:
                 return
-            if trail.keeps(line):
+            if trail.learn_line(line):
                 kept.lines.append(line)
             elif task := line.text_field("task"):
                 kept.other_tasks.add(task)
 
-        words = _log_words(run, self.place, f"--since={since}", *_previous(run))
+        words = _log_words(run, self.place, f"--since={since}", *_previous_option(run))
         try:
             async with free:
-                ended = await kubectl_pass_lines(self.kubectl, words, take, seconds=self.seconds)
+                ended = await stream_kubectl_lines(self.kubectl, words, take, seconds=self.seconds)
             if ended.code:
                 raise AgentUnreachable(ended.reason)
         except AgentUnreachable as error:
@@ -226,7 +226,7 @@ async def read_container_log(
         AgentUnreachable: The log cannot be read. The message is the reason.
         TransportError: kubectl is missing.
     """
-    words = _log_words(run, place, *options, *_previous(run))
+    words = _log_words(run, place, *options, *_previous_option(run))
     ended = await kubectl_run(kubectl, words, seconds=seconds, most=most)
     if ended.code:
         raise AgentUnreachable(ended.reason)
@@ -241,7 +241,7 @@ def _log_words(run: ContainerRun, place: Sequence[str], *options: str) -> tuple[
     return (*place, "--namespace", run.namespace, "logs", run.pod, "-c", run.container, *options)
 
 
-def _previous(run: ContainerRun) -> tuple[str, ...]:
+def _previous_option(run: ContainerRun) -> tuple[str, ...]:
     return ("--previous",) if run.is_previous else ()
 
 

@@ -25,7 +25,7 @@ from fleetwright_workspace.executor.process_tree import (
 from fleetwright_workspace.executor.task_limit import (
     DEFAULT_PROCESSES,
     describe_missing_limit,
-    has_own_count,
+    has_own_task_count,
     read_cgroup_limits,
 )
 from fleetwright_workspace.options import parse_options
@@ -48,7 +48,7 @@ def main() -> None:
     memory, processes = options["memory"][0] or str(default_memory()), options["processes"][0]
     if not (memory.isdigit() and processes.isdigit()):
         sys.exit("--memory and --processes: give whole numbers")
-    if missing := describe_missing_limit(has_own_count(), read_cgroup_limits()):
+    if missing := describe_missing_limit(has_own_task_count(), read_cgroup_limits()):
         sys.stderr.write(f"executor: {missing}\n")
     limits = CommandLimits(int(memory), int(processes))
     supervise(CommandServer(options["socket"][0], CommandSettings(root, home, tuple(options["keep"]), limits)))

@@ -41,10 +41,10 @@ from fleetwright_workspace.executor.process_tree import (
 from fleetwright_workspace.executor.task_limit import (
     count_tasks,
     count_visible_tasks,
-    is_full,
+    is_fork_refused,
     limit_tasks,
-    most_tasks,
     reports_refusal,
+    to_task_limit,
 )
 
 _REQUEST_SECONDS = 10.0
@@ -57,7 +57,7 @@ _DRAIN_SECONDS = 0.5
 """How long the output of background processes is read after the command itself has ended."""
 _MANY_TASKS = 50
 """A command with fewer processes and threads is not the reason why the kernel refuses further ones."""
-_FULL = (
+_TASKS_REFUSED = (
     "the kernel refuses further processes and threads: the commands of this workspace have too many. Wait until other"
     " commands have ended, or use fewer at the same time"
 )
@@ -130,7 +130,7 @@ def serve_command(connection: socket.socket, settings: CommandSettings) -> None:
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         status = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_STARTED
         is_refused = getattr(error, "errno", None) == errno.EAGAIN
-        why = f"not started, because {_FULL}" if is_refused else getattr(error, "strerror", None) or error
+        why = f"not started, because {_TASKS_REFUSED}" if is_refused else getattr(error, "strerror", None) or error
         _send_refusal(connection, f"{request.argv[0]}: {why}\n", status)
         return
     _Pump(connection, process, settings.limits, time.monotonic() + request.timeout_seconds).run()
@@ -147,7 +147,7 @@ def refuse_command(connection: socket.socket) -> None:
     """
     connection.settimeout(_REFUSAL_SECONDS)
     connection.recv(LARGEST_REQUEST)
-    _send_refusal(connection, f"the command was not started, because {_FULL}\n", _NOT_STARTED)
+    _send_refusal(connection, f"the command was not started, because {_TASKS_REFUSED}\n", _NOT_STARTED)
 
 
 def _send_refusal(connection: socket.socket, text: str, status: int) -> None:
@@ -171,7 +171,7 @@ class _Pump:
         self._timed_out = False
         self._stopped = ""
         self._reports_refusal = False
-        self._is_preferred = False
+        self._has_raised_score = False
         self._gone = False
         self._tick = _FIRST_TICK_SECONDS
 
@@ -193,7 +193,7 @@ class _Pump:
         self._connection.settimeout(2 * HEARTBEAT_SECONDS)
         for pipe, kind in self._pipes.items():
             self._drain(pipe, kind)
-        self._buffer += self._note()
+        self._buffer += self._describe_refusal()
         self._connection.sendall(bytes(self._buffer) + frame(END, json.dumps(self._end()).encode()))
 
     def _read_until_end(self) -> None:
@@ -201,7 +201,7 @@ class _Pump:
         next_heartbeat = time.monotonic() + HEARTBEAT_SECONDS
         ended_at: float | None = None
         while not self._gone:
-            self._prefer_command()
+            self._raise_command_score()
             self._select()
             self._reap()
             now = time.monotonic()
@@ -241,16 +241,16 @@ class _Pump:
 
     def _wait(self) -> float:
         """Return how long to wait. No event announces the end of the command, or of its start."""
-        if self._pipes and self._is_preferred:
+        if self._pipes and self._has_raised_score:
             return _TICK_SECONDS
         self._tick = min(2 * self._tick, _TICK_SECONDS)
         return self._tick
 
-    def _prefer_command(self) -> None:
-        if self._is_preferred or self._status is not None:
+    def _raise_command_score(self) -> None:
+        if self._has_raised_score or self._status is not None:
             return
-        if _prefer_for_ending(self._process.pid):
-            self._is_preferred = True
+        if _raise_oom_score(self._process.pid):
+            self._has_raised_score = True
             self._tick = _FIRST_TICK_SECONDS
 
     def _read(self, pipe: int) -> None:
@@ -297,24 +297,24 @@ class _Pump:
 
     def _excess(self) -> str:
         size = tree_size(os.getpid())
-        if size.processes > self._limits.processes or self._fills_the_workspace():
+        if size.processes > self._limits.processes or self._exhausts_task_limit():
             return "processes"
         most = self._limits.memory_bytes
         return "memory" if size.resident_bytes > most and proportional_set_size(os.getpid()) > most else ""
 
-    def _fills_the_workspace(self) -> bool:
+    def _exhausts_task_limit(self) -> bool:
         """Return whether the kernel refuses further tasks, and most tasks are those of this command."""
         own = count_tasks(descendants(os.getpid()))
-        return own >= _MANY_TASKS and is_full() and 2 * own > count_visible_tasks()
+        return own >= _MANY_TASKS and is_fork_refused() and 2 * own > count_visible_tasks()
 
-    def _note(self) -> bytes:
+    def _describe_refusal(self) -> bytes:
         """Return the reason of a failure for which programs have only the text of EAGAIN."""
         succeeded = self._status is not None and os.WIFEXITED(self._status) and os.WEXITSTATUS(self._status) == 0
         if self._stopped or self._timed_out or succeeded or not self._reports_refusal:
             return b""
         text = (
             "[If the kernel has refused a process or thread here: all commands of the workspace together have too many."
-            f" They may have {most_tasks(self._limits.processes)}, or fewer if the container allows fewer.]\n"
+            f" They may have {to_task_limit(self._limits.processes)}, or fewer if the container allows fewer.]\n"
         )
         return frame(STDERR, text.encode())
 
@@ -350,11 +350,11 @@ def _restrict(limits: CommandLimits) -> None:
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     most = limits.memory_bytes if hard == resource.RLIM_INFINITY else min(limits.memory_bytes, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-    limit_tasks(most_tasks(limits.processes))
-    _prefer_for_ending(os.getpid())
+    limit_tasks(to_task_limit(limits.processes))
+    _raise_oom_score(os.getpid())
 
 
-def _prefer_for_ending(pid: int) -> bool:
+def _raise_oom_score(pid: int) -> bool:
     """Make the kernel end this process, and those that it starts, before others if there is no memory left.
 
     Only root may do this for a process that forbids tracing, such as this one. So the command gets it too, but not

@@ -29,10 +29,10 @@ _REFUSALS = (
     b"unable to create native thread",
     b"EAGAIN",
 )
-"""What C programs, Go, dash, Python, Java and Node say if the kernel refuses a process or thread."""
+"""The messages of C programs, Go, dash, Python, Java and Node say if the kernel refuses a process or thread."""
 
 
-def most_tasks(processes: int) -> int:
+def to_task_limit(processes: int) -> int:
     """Return the number of tasks for this number of processes. Most processes of a build have few threads."""
     return _TASKS_PER_PROCESS * processes
 
@@ -51,9 +51,9 @@ def counts_own_tasks(uid_map: str, release: str) -> bool:
     return uid_map.split() != _ALL_USERS
 
 
-def has_own_count() -> bool:
+def has_own_task_count() -> bool:
     """Return whether RLIMIT_NPROC counts the tasks of this user namespace only."""
-    text = _read(_UID_MAP)
+    text = _read_text(_UID_MAP)
     return text is not None and counts_own_tasks(text, os.uname().release)
 
 
@@ -62,7 +62,7 @@ def limit_tasks(most: int) -> None:
 
     The kernel does not hold root of the initial user namespace to it, also not in another namespace.
     """
-    if not has_own_count():
+    if not has_own_task_count():
         return
     hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
     allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -71,7 +71,7 @@ def limit_tasks(most: int) -> None:
 
 def read_cgroup_limits() -> list[str]:
     """Return what the cgroup of this container says about its tasks. Without a limit that is `max`, or nothing."""
-    return [text for text in map(_read, _CGROUPS) if text is not None]
+    return [text for text in map(_read_text, _CGROUPS) if text is not None]
 
 
 def describe_missing_limit(own_count: bool, cgroup_limits: Iterable[str]) -> str:
@@ -85,7 +85,7 @@ def describe_missing_limit(own_count: bool, cgroup_limits: Iterable[str]) -> str
     )
 
 
-def is_full() -> bool:
+def is_fork_refused() -> bool:
     """Return whether the kernel refuses this process another task."""
     try:
         pid = os.fork()
@@ -99,7 +99,7 @@ def is_full() -> bool:
 
 def count_tasks(pids: list[int]) -> int:
     """Return the number of threads of these processes."""
-    return sum(map(_threads, pids))
+    return sum(map(_count_threads, pids))
 
 
 def count_visible_tasks() -> int:
@@ -119,14 +119,14 @@ def _is_own(pid: str) -> bool:
         return False
 
 
-def _threads(pid: int) -> int:
+def _count_threads(pid: int) -> int:
     try:
         return len(os.listdir(f"/proc/{pid}/task"))
     except OSError:
         return 0
 
 
-def _read(path: str) -> str | None:
+def _read_text(path: str) -> str | None:
     try:
         with open(path) as file:
             return file.read()

@@ -45,9 +45,10 @@ class HostCheck:
 
     def _problem(self, hosts: Sequence[str], origins: Sequence[str]) -> str:
         """Return why a request is refused; empty if it is accepted."""
-        host = hosts[0] if hosts else ""  # Only HTTP/1.0 needs no Host. The HTTP server refuses a second one.
+        # HTTP/1.0 allows a request without Host. The HTTP server refuses a request with two.
+        host = hosts[0] if hosts else ""
         if not self._is_own(host):
-            return "The Host header names another server, or none. Use the address of the McpServer.\n"
+            return "The Host header is missing or names another server. Use the address of the McpServer.\n"
         if any(_place(origin) != host.lower() for origin in origins):
             return "Requests of web pages are not accepted. Send no Origin header.\n"
         return ""

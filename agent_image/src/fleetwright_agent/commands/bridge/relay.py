@@ -73,11 +73,11 @@ class _Conversation:
     async def _down(self) -> None:
         """Relay messages from the client to the process."""
         try:
-            await self._pass_down(self._first)
+            await self._send_to_process(self._first)
             async for message in self._from_client:
                 if isinstance(message, Exception):
                     continue  # The transport has already answered the client.
-                await self._pass_down(message)
+                await self._send_to_process(message)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             return  # The process is ending; `_up` handles its end.
         finally:
@@ -85,7 +85,7 @@ class _Conversation:
             await self._to_process.aclose()
             await self._from_process.aclose()
 
-    async def _pass_down(self, message: SessionMessage) -> None:
+    async def _send_to_process(self, message: SessionMessage) -> None:
         if isinstance(message.message.root, JSONRPCRequest):
             self._unanswered[message.message.root.id] = None
         await self._to_process.send(SessionMessage(message.message))

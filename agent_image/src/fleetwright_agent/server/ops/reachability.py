@@ -76,7 +76,7 @@ class Reachability:
     async def watch(self) -> None:
         """Check all servers periodically, until the task is cancelled."""
         while self._servers:
-            reasons = await asyncio.gather(*(self._problem(server) for server in self._servers))
+            reasons = await asyncio.gather(*(self._describe_failure(server) for server in self._servers))
             looked = zip(self._servers, reasons, strict=True)
             self._report = tuple(
                 ServerReachability(server.name, reason is None, reason or "") for server, reason in looked
@@ -84,11 +84,11 @@ class Reachability:
             well = all(look.reachable for look in self._report)
             await self._sleep(_WHILE_WELL_SECONDS if well else _WHILE_ILL_SECONDS)
 
-    async def _problem(self, server: McpServer) -> str | None:
-        reason = await self._reason(server)
+    async def _describe_failure(self, server: McpServer) -> str | None:
+        reason = await self._try_connection(server)
         return reason if reason is None or server.proxy_url is None else f"its proxy: {reason}"
 
-    async def _reason(self, server: McpServer) -> str | None:
+    async def _try_connection(self, server: McpServer) -> str | None:
         try:
             target = target_of(server.proxy_url or server.url)
             async with asyncio.timeout(_CONNECT_SECONDS):

@@ -170,7 +170,10 @@ def wire_of(server: McpServer, layout: Layout, *, denied: tuple[Network, ...] = 
     except UnusableUrl as error:
         raise McpUnreachable(f"has an address that cannot be called: {error}", arrival=Arrival.NONE) from None
     inner = BoundedTransport(
-        _connections(server, policy, _trust(server, layout)), document=MOST_BYTES, stream=MOST_BYTES, event=MOST_BYTES
+        _build_transport(server, policy, _trust(server, layout)),
+        document=MOST_BYTES,
+        stream=MOST_BYTES,
+        event=MOST_BYTES,
     )
     return McpTransport(
         inner,
@@ -180,7 +183,7 @@ def wire_of(server: McpServer, layout: Layout, *, denied: tuple[Network, ...] = 
     )
 
 
-def _connections(server: McpServer, policy: EgressPolicy, trusted: ssl.SSLContext) -> httpx.AsyncBaseTransport:
+def _build_transport(server: McpServer, policy: EgressPolicy, trusted: ssl.SSLContext) -> httpx.AsyncBaseTransport:
     if server.proxy_url is None:
         return PinnedTransport(policy, verify=trusted)
     try:
@@ -245,8 +248,7 @@ def _refusal(response: httpx.Response) -> str:
 
 def _words(error: httpx.HTTPError, *, through_proxy: bool) -> str:
     if isinstance(error, DeniedAddress):
-        subject = "has an address or a proxy" if through_proxy else "leads to an address"
-        return f"{subject} that agents may not reach"
+        return f"leads to an address that agents may not reach{', or its proxy does' if through_proxy else ''}"
     if isinstance(error, httpx.ProxyError):
         # The text is the status and the phrase of the proxy; the model must not read a foreign phrase.
         return f"cannot be reached: its proxy answers {str(error).partition(' ')[0]}"

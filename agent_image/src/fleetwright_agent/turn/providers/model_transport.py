@@ -78,12 +78,12 @@ class ModelTransport(httpx2.AsyncBaseTransport):
         return httpx2.AsyncHTTPTransport(
             verify=context,
             trust_env=False,
-            proxy=_proxy(self._model, context),
+            proxy=_build_proxy(self._model, context),
             socket_options=_SOCKET_OPTIONS,
         )
 
 
-def _proxy(model: Endpoint, context: ssl.SSLContext) -> httpx2.Proxy | None:
+def _build_proxy(model: Endpoint, context: ssl.SSLContext) -> httpx2.Proxy | None:
     """Return the proxy. A proxy with an https URL is verified with the authorities of the model."""
     if model.proxy_url is None:
         return None

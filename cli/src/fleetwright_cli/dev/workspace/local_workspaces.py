@@ -86,12 +86,13 @@ class LocalWorkspaces:
         cgroups: TaskCgroups | None = None,
     ) -> None:
         """Args:
-        folders: Those that the user chose, by agent.
-        unsafe: Whether a shell may run without a sandbox.
-        cgroups: The limit of processes for root; None for other users, whom the kernel limits in the sandbox.
+        folders: The folders that the user chose, by agent.
+        unsafe: True if a shell may run without a sandbox.
+        cgroups: The cgroups that limit the processes of root. None for other users, whose limit the kernel sets in the
+            sandbox.
         """
         self._cgroups = cgroups
-        self._is_unlimited_said = False
+        self._has_warned = False
         self._run_files = run_files
         self._protections: dict[str, _Protection] = {}
         self._state = state
@@ -171,7 +172,7 @@ class LocalWorkspaces:
             place = self._prepare(name, spec, port=ports[name], token=tokens[f"workspace.{name}"])
             if self.runs_commands and f"{_SHELL}-{name}" in changed:
                 (place.sockets / SOCKET).unlink(missing_ok=True)
-                self._processes.start(f"{_SHELL}-{name}", self._shell_command(name, place), self._environ())
+                self._processes.start(f"{_SHELL}-{name}", self._limit_shell_command(name, place), self._environ())
             if f"{_RUNNER}-{name}" in changed:
                 self._processes.start(
                     f"{_RUNNER}-{name}", runner_command(place, self._python, bwrap=self._bwrap), self._environ()
@@ -180,13 +181,13 @@ class LocalWorkspaces:
             if self.runs_commands:
                 self._wait_for_shell(name, place)
 
-    def _shell_command(self, name: str, place: WorkspacePlace) -> list[str]:
+    def _limit_shell_command(self, name: str, place: WorkspacePlace) -> list[str]:
         command = shell_command(place, self._python, bwrap=self._bwrap)
         if self._cgroups is None:
             return command
-        limited = self._cgroups.limit_command(f"{_SHELL}-{name}", command)
-        if limited is None and not self._is_unlimited_said:
-            self._is_unlimited_said = True
+        limited = self._cgroups.wrap_command(f"{_SHELL}-{name}", command)
+        if limited is None and not self._has_warned:
+            self._has_warned = True
             self._say(
                 "a fork bomb in a command can stall this machine: the kernel exempts root from the limit of processes,"
                 " and no cgroup with pids.max can be made here; run fleetwright dev as another user"

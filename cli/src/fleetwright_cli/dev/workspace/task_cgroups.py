@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-_ENTER = 'echo $$ >"$0"; exec "$@"'
+_ENTER_CGROUP = 'echo $$ >"$0"; exec "$@"'
 """The program starts also if the kernel refuses the move. The log then has the reason."""
 _PREFIX = "fleetwright-dev-"
 _DELEGATED = ("trusted.delegate", "user.delegate")
@@ -16,6 +16,8 @@ _DELEGATED = ("trusted.delegate", "user.delegate")
 
 
 class TaskCgroups:
+    """The cgroups of the shells of one run, each with a limit of tasks."""
+
     def __init__(self, run: int, most: int, *, mounts: Path = Path("/sys/fs/cgroup"), own: str | None = None) -> None:
         """Args:
         run: The id of the process whose cgroups these are.
@@ -26,26 +28,26 @@ class TaskCgroups:
         self._most = most
         self._mounts = mounts
         self._own = _read_own_cgroups() if own is None else own
-        self._made: list[Path] = []
+        self._folders: list[Path] = []
 
-    def limit_command(self, name: str, command: list[str]) -> list[str] | None:
+    def wrap_command(self, name: str, command: list[str]) -> list[str] | None:
         """Return the command that runs in a cgroup of its own; None if this process may make none."""
-        folder = self._make(f"{_PREFIX}{self._run}-{name}")
-        return None if folder is None else ["/bin/sh", "-c", _ENTER, f"{folder}/cgroup.procs", *command]
+        folder = self._make_cgroup(f"{_PREFIX}{self._run}-{name}")
+        return None if folder is None else ["/bin/sh", "-c", _ENTER_CGROUP, f"{folder}/cgroup.procs", *command]
 
     def remove(self) -> None:
         """Remove the cgroups. The caller has ended their processes."""
-        for folder in self._made:
+        for folder in self._folders:
             with suppress(OSError):
                 folder.rmdir()
 
-    def _make(self, name: str) -> Path | None:
-        for parent in _parents(self._own, self._mounts):
-            _remove_stale(parent)
+    def _make_cgroup(self, name: str) -> Path | None:
+        for parent in _find_parents(self._own, self._mounts):
+            _remove_stale_cgroups(parent)
             folder = parent / name
             try:
                 folder.mkdir(exist_ok=True)
-                self._made.append(folder)
+                self._folders.append(folder)
                 (folder / "pids.max").write_text(str(self._most))
             except OSError:
                 continue
@@ -53,7 +55,7 @@ class TaskCgroups:
         return None
 
 
-def _remove_stale(parent: Path) -> None:
+def _remove_stale_cgroups(parent: Path) -> None:
     """Remove the empty cgroups of runs that were killed."""
     for folder in parent.glob(f"{_PREFIX}*"):
         run = folder.name.removeprefix(_PREFIX).partition("-")[0]
@@ -69,7 +71,7 @@ def _read_own_cgroups() -> str:
         return ""  # not Linux
 
 
-def _parents(own: str, mounts: Path) -> Iterator[Path]:
+def _find_parents(own: str, mounts: Path) -> Iterator[Path]:
     """Yield the cgroups in which this process may make one with `pids.max`.
 
     Version 1 allows children beside processes. In version 2 the parent must pass the controller on. A cgroup with
@@ -81,13 +83,13 @@ def _parents(own: str, mounts: Path) -> Iterator[Path]:
             yield mounts / "pids" / path.lstrip("/")
         elif not controllers:
             folder = mounts / path.lstrip("/")
-            if _passes_on(folder):
+            if _has_pids_controller(folder):
                 yield folder
-            elif folder != mounts and _passes_on(folder.parent) and _is_delegated(folder.parent):
+            elif folder != mounts and _has_pids_controller(folder.parent) and _is_delegated(folder.parent):
                 yield folder.parent
 
 
-def _passes_on(folder: Path) -> bool:
+def _has_pids_controller(folder: Path) -> bool:
     try:
         return "pids" in (folder / "cgroup.subtree_control").read_text().split()
     except OSError:

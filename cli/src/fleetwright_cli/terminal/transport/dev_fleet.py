@@ -67,7 +67,7 @@ class DevEndpoint:
             return str(clients[client])
         if not clients:
             raise AgentNotFound(
-                f"agent {self.agent} can sleep, so the gateway of the fleet serves it to you and to no client; "
+                f"agent {self.agent} can sleep, so calls go through the gateway of the fleet with your own token; "
                 "omit --client"
             )
         raise AgentNotFound(f"agent {self.agent} has no client {client!r}; give --client one of: {', '.join(clients)}")

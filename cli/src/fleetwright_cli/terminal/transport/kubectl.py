@@ -67,7 +67,7 @@ async def kubectl_run(
     return KubectlResult(code, output, errors, is_cut)
 
 
-async def kubectl_pass_lines(
+async def stream_kubectl_lines(
     program: str, arguments: Sequence[str], take: Callable[[bytes], None], *, seconds: float = _SECONDS
 ) -> KubectlResult:
     """Run kubectl to its end, and pass on each line of its output as it arrives. The result has no output.

@@ -78,7 +78,7 @@ class StrictProtocol(HttpToolsProtocol):
             self._parse_slices(data)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        # White space after a value is no part of it (RFC 9110 §5.5). The parser removes only that before the value.
+        # RFC 9110 §5.5 excludes white space around a value. The parser removes only that before it.
         super().on_header(name, value.rstrip(b" \t"))
 
     def on_headers_complete(self) -> None:
@@ -176,7 +176,7 @@ class StrictProtocol(HttpToolsProtocol):
             self._send_refusal()
 
     def _is_head_request(self) -> bool:
-        # The parser has the method of the request before it until the target of this one begins.
+        # Until the target of this request begins, the parser returns the method of the previous one.
         return bool(self.url) and self.parser.get_method() == b"HEAD"
 
     def _drop_cycle(self) -> None:

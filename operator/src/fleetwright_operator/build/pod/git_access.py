@@ -12,7 +12,7 @@ from fleetwright_operator.build.pod.file_mounts import ROOT, secret_volume
 
 _CREDENTIALS: Final = f"{ROOT}/git"
 _AUTHORITIES: Final = f"{ROOT}/git-ca"
-_KEYS: Final = ("password", "token", "username")
+_CREDENTIAL_KEYS: Final = ("password", "token", "username")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +56,8 @@ def git_mounts(volume: str, git: GitServerSpec | None) -> list[dict[str, Any]]:
     if git is None:
         return []
     return [
-        *([_mount(volume, _CREDENTIALS)] if git.secret_ref else []),
-        *([_mount(_authority_volume(volume), _AUTHORITIES)] if git.ca_secret_ref else []),
+        *([_read_only_mount(volume, _CREDENTIALS)] if git.secret_ref else []),
+        *([_read_only_mount(_authority_volume(volume), _AUTHORITIES)] if git.ca_secret_ref else []),
     ]
 
 
@@ -67,8 +67,8 @@ def git_volumes(volume: str, git: GitServerSpec | None) -> list[dict[str, Any]]:
         return []
     secret, authority = git.secret_ref, git.ca_secret_ref
     return [
-        *([_optional(volume, secret.name, _KEYS)] if secret else []),
-        *([_optional(_authority_volume(volume), authority.name, (authority.key,))] if authority else []),
+        *([_optional_volume(volume, secret.name, _CREDENTIAL_KEYS)] if secret else []),
+        *([_optional_volume(_authority_volume(volume), authority.name, (authority.key,))] if authority else []),
     ]
 
 
@@ -76,10 +76,10 @@ def _authority_volume(volume: str) -> str:
     return f"{volume}-ca"
 
 
-def _mount(volume: str, folder: str) -> dict[str, Any]:
+def _read_only_mount(volume: str, folder: str) -> dict[str, Any]:
     return {"name": volume, "mountPath": folder, "readOnly": True}
 
 
-def _optional(volume: str, secret: str, keys: tuple[str, ...]) -> dict[str, Any]:
+def _optional_volume(volume: str, secret: str, keys: tuple[str, ...]) -> dict[str, Any]:
     whole = secret_volume(volume, secret, [{"key": key, "path": key} for key in keys])
     return {**whole, "secret": {**whole["secret"], "optional": True}}
