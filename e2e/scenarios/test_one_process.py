@@ -1,5 +1,8 @@
 """One process for each memory: pods of an agent that overlap run no tool twice, and keep what they finish in time."""
 
+import os
+import re
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -105,6 +108,73 @@ def test_interrupted_pod_keeps_its_result_and_runs_no_tool_twice(
 
 def _is_replaced(fleet: Fleet, before: str) -> bool:
     return fleet.pod_of(AGENT) != before
+
+
+@pytest.mark.alone
+def test_drained_node_keeps_the_result_and_runs_no_tool_twice(tracking: TrackingAgent) -> None:
+    """The node has no other pod that is evicted, and the next pod can start only when the node is uncordoned."""
+    fleet = tracking.fleet
+    parcel, task = tracking.start_tracking()
+    before = fleet.pod_of(AGENT)
+    node = fleet.get(f"pod/{before}")["spec"]["nodeName"]
+    try:
+        # `drain` ends when the evicted pod has ended, after the call of the tool.
+        fleet.run("drain", node, f"--pod-selector=fleetwright.dev/agent={AGENT}", "--delete-emptydir-data")
+    finally:
+        fleet.run("uncordon", node)
+    fleet.until(partial(_is_replaced, fleet, before), "another pod takes its place")
+    done = tracking.wait_for_result(task)
+    assert done["status"]["state"] == "TASK_STATE_COMPLETED", done["status"]
+    assert f"{parcel} is in Oslo." in text_of(done)
+    assert tracking.calls(parcel) == 1
+
+
+def test_process_that_the_kernel_kills_repeats_no_call(tracking: TrackingAgent) -> None:
+    """SIGKILL from the node ends the process as the kernel does when the memory of its container is used up."""
+    fleet = tracking.fleet
+    parcel, task = tracking.start_tracking()
+    pod = fleet.pod_of(AGENT)
+    restarts = _restarts(fleet, pod)
+    os.kill(_process_of(fleet, pod), signal.SIGKILL)
+    fleet.until(lambda: _restarts(fleet, pod) == restarts + 1, "the kubelet starts the container again")
+    assert fleet.pod_of(AGENT) == pod
+    ended = tracking.wait_for_result(task)["status"]
+    assert ended["state"] in {"TASK_STATE_COMPLETED", "TASK_STATE_FAILED"}
+    assert tracking.calls(parcel) == 1
+
+
+def test_process_that_stands_still_keeps_its_memory_and_its_result(tracking: TrackingAgent) -> None:
+    fleet = tracking.fleet
+    parcel, task = tracking.start_tracking()
+    pod = fleet.pod_of(AGENT)
+    process = _process_of(fleet, pod)
+    os.kill(process, signal.SIGSTOP)
+    try:
+        delete(fleet, pod)
+        fleet.until(lambda: fleet.condition(f"agent/{AGENT}", "Ready")[1] == "WaitingForMemory", "the wait is reported")
+    finally:
+        os.kill(process, signal.SIGCONT)
+    fleet.until(partial(_is_replaced, fleet, pod), "another pod takes its place")
+    done = tracking.wait_for_result(task)
+    assert done["status"]["state"] == "TASK_STATE_COMPLETED", done["status"]
+    assert tracking.calls(parcel) == 1
+
+
+def _restarts(fleet: Fleet, pod: str) -> int:
+    return sum(each["restartCount"] for each in fleet.get(f"pod/{pod}")["status"]["containerStatuses"])
+
+
+def _process_of(fleet: Fleet, pod: str) -> int:
+    """Return the id of the agent's process on the node, which shares the kernel with the tests."""
+    uid = fleet.get(f"pod/{pod}")["metadata"]["uid"]
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            cgroup, command = (folder / "cgroup").read_text(), (folder / "cmdline").read_bytes()
+        except OSError:  # The process has ended.
+            continue
+        if re.search(uid.replace("-", "[-_]"), cgroup) and b"fleetwright-agent" in command:
+            return int(folder.name)
+    pytest.skip("the node's processes are not visible here")
 
 
 def test_next_pod_waits_for_the_memory_and_says_so(tracking: TrackingAgent) -> None:
