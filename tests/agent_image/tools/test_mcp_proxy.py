@@ -184,15 +184,24 @@ UNREACHABLE = [
         "has a proxy that cannot be called: it must begin with https:// or http://",
         id="a proxy of another protocol",
     ),
+    pytest.param(
+        {
+            "url": "http://tools.invalid/mcp",
+            "proxyUrl": "http://127.0.0.1:{proxy}",
+            "headers": [{"name": "X-Key", "valueFile": "secrets/tools/key"}],
+        },
+        "must have an https address: a proxy would read the headers of its Secrets",
+        id="a proxy that would read a secret",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("entry", "says"), UNREACHABLE)
 async def test_probe_of_a_server_behind_an_unusable_proxy_says_why(
-    fork_server: ForkServer, entry: dict[str, str], says: str
+    fork_server: ForkServer, entry: dict[str, Any], says: str
 ) -> None:
     async with run_relay() as proxy:
-        described = {name: value.format(proxy=proxy.port) for name, value in entry.items()}
+        described = {**entry, "proxyUrl": entry["proxyUrl"].format(proxy=proxy.port)}
         ended = await run_probe(fork_server, described)
     assert ended.returncode == 2
     assert says in ended.stderr.splitlines()[-1]

@@ -111,6 +111,19 @@ BAD_PARTS = [
         "remote.proxyURL must be the http or https address of a proxy without user and path",
         id="a server's proxy holds no password",
     ),
+    pytest.param(
+        SERVER,
+        "spec",
+        {
+            "remote": {
+                "url": "http://tools.example.com/mcp",
+                "headersFrom": [{"name": "X-Key", "secretKeyRef": {"name": "tools", "key": "key"}}],
+                "proxyURL": "http://proxy:1",
+            }
+        },
+        "remote.url must be an https address if headersFrom and proxyURL are set",
+        id="a server's proxy reads no header from a Secret",
+    ),
     pytest.param(SERVER, "spec", {"workload": {}}, "workload.image: Required", id="a workload has an image"),
     pytest.param(
         SERVER,

@@ -186,6 +186,9 @@ def wire_of(server: McpServer, layout: Layout, *, denied: tuple[Network, ...] = 
 def _build_transport(server: McpServer, policy: EgressPolicy, trusted: ssl.SSLContext) -> httpx.AsyncBaseTransport:
     if server.proxy_url is None:
         return PinnedTransport(policy, verify=trusted)
+    if server.headers and not server.url.startswith("https:"):
+        words = "must have an https address: a proxy would read the headers of its Secrets"
+        raise McpUnreachable(words, arrival=Arrival.NONE)
     try:
         return ProxiedTransport(policy, proxy=server.proxy_url, verify=trusted)
     except UnusableUrl as error:
