@@ -23,8 +23,15 @@ PING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
 @pytest.fixture(scope="module")
 def bridge(fork_server: ForkServer) -> Iterator[int]:
     """The port of a bridge to a program that no session ever starts."""
+    with run_bridge(fork_server, sys.executable) as port:
+        yield port
+
+
+@contextlib.contextmanager
+def run_bridge(fork_server: ForkServer, *command: str) -> Iterator[int]:
+    """Run a bridge to a program, and yield its port."""
     port = free_port()
-    process = fork_server.start(["bridge", "--host", "127.0.0.1", "--port", str(port), "--", sys.executable])
+    process = fork_server.start(["bridge", "--host", "127.0.0.1", "--port", str(port), "--", *command])
     try:
         wait_until(lambda: is_listening(process, port), "the bridge listens")
         yield port
@@ -83,26 +90,29 @@ def test_bridge_times_out_incomplete_headers(bridge: int) -> None:
 def test_bridge_starts_no_process_for_a_refused_request(fork_server: ForkServer, tmp_path: Path) -> None:
     starts = tmp_path / "starts"
     program = f"open({str(starts)!r}, 'a').write('x'); from mcp.server.fastmcp import FastMCP; FastMCP('tools').run()"
-    port = free_port()
-    words = ["bridge", "--host", "127.0.0.1", "--port", str(port), "--", sys.executable, "-c", program]
-    process = fork_server.start(words)
-    try:
-        wait_until(lambda: is_listening(process, port), "the bridge listens")
-        statuses = [send(port, *request) for request in (("GET", ""), ("POST", "{"), ("POST", PING), ("DELETE", ""))]
-        assert send(port, "POST", INITIALIZE) == 200
-    finally:
-        process.kill()
-        process.wait_blocking()
+    with run_bridge(fork_server, sys.executable, "-c", program) as port:
+        requests = (("GET", ""), ("POST", "{"), ("POST", PING), ("DELETE", ""))
+        statuses = [send_request(port, *request)[0] for request in requests]
+        assert send_request(port, "POST", INITIALIZE)[0] == 200
     assert statuses == [406, 400, 400, 400]
     assert starts.read_text() == "x"
 
 
-def send(port: int, method: str, body: str) -> int:
-    """Send a request without a session, and return the status of the answer."""
+def test_bridge_answers_if_its_program_cannot_be_started(fork_server: ForkServer, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.touch(0o755)
+    with run_bridge(fork_server, str(program)) as port:
+        program.unlink()
+        status, text = send_request(port, "POST", INITIALIZE)
+    assert (status, "the server's process cannot be started" in text) == (200, True), text
+
+
+def send_request(port: int, method: str, body: str) -> tuple[int, str]:
+    """Send a request without a session, and return the status and the text of the answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ceiling())
     accepted = "application/json" if method == "GET" else "application/json, text/event-stream"
     connection.request(method, "/mcp", body=body, headers={"Content-Type": "application/json", "Accept": accepted})
     answer = connection.getresponse()
-    answer.read()
+    text = answer.read().decode()
     connection.close()
-    return answer.status
+    return answer.status, text

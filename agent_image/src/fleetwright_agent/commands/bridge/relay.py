@@ -42,6 +42,8 @@ class Relay(Server[Any, Any]):
                 await _Conversation(first, client=(read_stream, write_stream), process=(output, input_)).run()
         except OSError as error:
             _log.error("the server cannot be started: %s", error.strerror)
+            if isinstance(first.message.root, JSONRPCRequest):
+                await write_stream.send(_build_error(first.message.root.id, "the server's process cannot be started"))
         _log.info("a session ended")
 
 
@@ -105,6 +107,9 @@ class _Conversation:
 
     async def _answer_the_rest(self) -> None:
         for identity in list(self._unanswered):
-            fault = ErrorData(code=INTERNAL_ERROR, message="the server's process ended before it answered")
-            error = JSONRPCError(jsonrpc="2.0", id=identity, error=fault)
-            await self._to_client.send(SessionMessage(JSONRPCMessage(error)))
+            await self._to_client.send(_build_error(identity, "the server's process ended before it answered"))
+
+
+def _build_error(identity: str | int, message: str) -> SessionMessage:
+    fault = ErrorData(code=INTERNAL_ERROR, message=message)
+    return SessionMessage(JSONRPCMessage(JSONRPCError(jsonrpc="2.0", id=identity, error=fault)))
