@@ -77,6 +77,5 @@ def _has_key(secret: CachedObject, key: str, *, field: str) -> Iterator[Violatio
 def server_resolved(server: McpServerView, services: Services, settings: Settings) -> Iterator[Violation]:
     """Check that the address of an accepted server, or of its proxy, resolves, as far as the cached Services show."""
     if remote := server.spec.remote:
-        field = "spec.remote.url" if remote.proxy_url is None else "spec.remote.proxyURL"
         address = parse_address(remote.destination, namespace=server.namespace, settings=settings)
-        yield from resolution_problems(field, address, services, settings)
+        yield from resolution_problems(f"spec.remote.{remote.destination_field}", address, services, settings)

@@ -8,13 +8,14 @@ from fleetwright_api import names
 from fleetwright_api.spec.custom_object import CustomObject, identity
 from fleetwright_api.spec.decoder import decode, shared
 from fleetwright_api.spec.fields import checked, one_of
+from fleetwright_api.spec.proxied_address import ProxiedAddress
 from fleetwright_api.spec.references import AuthorityReference, HeaderSource, ObjectReference
 from fleetwright_api.spec.resources import ResourcesSpec
 from fleetwright_api.violation import Violation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteServerSpec:
+class RemoteServerSpec(ProxiedAddress):
     """A server that the operator does not run."""
 
     url: str
@@ -22,11 +23,6 @@ class RemoteServerSpec:
     headers_from: tuple[HeaderSource, ...] = ()
     ca_secret_ref: AuthorityReference | None = None
     proxy_url: str | None = None
-
-    @property
-    def destination(self) -> str:
-        """Return the URL that agents connect to: the proxy if there is one."""
-        return self.url if self.proxy_url is None else self.proxy_url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
