@@ -6,7 +6,7 @@ import ssl
 import pytest
 from tests.support.agent.git_backend import run_git, serve_repositories
 from tests.support.certificates import certify_loopback
-from tests.support.http_proxy import run_proxy
+from tests.support.http.proxy import run_proxy
 
 from fleetwright_agent.__main__ import main
 

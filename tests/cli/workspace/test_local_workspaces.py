@@ -14,7 +14,7 @@ from e2e.cluster.ports import free_port
 from tests.support.machine import ceiling
 
 from fleetwright_api.spec.agent import AgentSpec, parse_agent
-from fleetwright_cli.dev.hosts import declared_hosts, find_unused_proxies, without_declared_hosts
+from fleetwright_cli.dev.hosts import declared_hosts, without_declared_hosts
 from fleetwright_cli.dev.manifests import InvalidFleet, LocalFleet
 from fleetwright_cli.dev.processes import Processes
 from fleetwright_cli.dev.workspace.folders import parse_folders
@@ -173,7 +173,6 @@ def test_proxy_of_a_git_server_is_not_used(url: str, is_declared: bool) -> None:
     git = {"url": url, "proxyURL": "http://proxy.example.com:3128"}
     spec = _fleet(source={"git": git}).agents["desk"].spec
     assert declared_hosts(spec, {}) == ({"workspace.source.git": url} if is_declared else {})
-    assert find_unused_proxies(spec, {}) == ["workspace.source.git"]
 
 
 @pytest.mark.parametrize("field", ["secretRef", "caSecretRef"])

@@ -4,11 +4,12 @@ import base64
 import os
 import ssl
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+
+from tests.support.http.threaded_server import serve_handler
 
 
 def run_git(folder: Path, *arguments: str) -> str:
@@ -68,10 +69,5 @@ class GitBackend(BaseHTTPRequestHandler):
 def serve_repositories(root: Path, context: ssl.SSLContext | None = None) -> Iterator[tuple[type[GitBackend], str]]:
     """Serve the repositories below a folder, with TLS if there is a context. Yield the handler and the server's URL."""
     handler = type("Handler", (GitBackend,), {"root": root})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        if context is not None:
-            # The handshake runs in the thread of the connection, so that a client that refuses it stops nothing else.
-            server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield handler, f"http{'s' if context else ''}://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+    with serve_handler(handler, context) as port:
+        yield handler, f"http{'s' if context else ''}://127.0.0.1:{port}"

@@ -1,6 +1,7 @@
 """An HTTP proxy on loopback.
 
-It tunnels CONNECT (RFC 9110 §9.3.6), and forwards requests for http URLs (RFC 9112 §3.2.2).
+It tunnels CONNECT (RFC 9110 §9.3.6), and forwards requests for http URLs (RFC 9112 §3.2.2). It runs in a
+thread, for clients that block. `relay` runs in the event loop of a test, and also records the bytes of tunnels.
 """
 
 import socket
@@ -9,13 +10,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import urlsplit
+
+from tests.support.http.threaded_server import serve_handler
 
 
 @dataclass
 class ProxyRecord:
-    """What a proxy has read of its clients' requests."""
+    """The requests that a proxy has read."""
 
     port: int = 0
     heads: list[str] = field(default_factory=list)
@@ -91,10 +94,5 @@ def run_proxy(context: ssl.SSLContext | None = None) -> Iterator[ProxyRecord]:
     """Yield the record of a running proxy. Args: `context` is its TLS context, if its clients must use TLS."""
     record = ProxyRecord()
     handler = type("Handler", (_ProxyHandler,), {"record": record})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        record.port = server.server_address[1]
-        if context is not None:
-            server.socket = context.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with serve_handler(handler, context) as record.port:
         yield record
-        server.shutdown()
