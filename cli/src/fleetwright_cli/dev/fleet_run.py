@@ -20,7 +20,7 @@ from fleetwright_cli.dev.conversation import Address
 from fleetwright_cli.dev.gateway.local_gateway import GatewayPlace
 from fleetwright_cli.dev.gateway.local_team import LocalTeam, new_keys, token_file
 from fleetwright_cli.dev.gateway.local_tokens import PERSON, token_text
-from fleetwright_cli.dev.hosts import declared_hosts, find_unused_proxies, without_declared_hosts_of
+from fleetwright_cli.dev.hosts import declared_hosts, find_proxied_servers, without_declared_hosts_of
 from fleetwright_cli.dev.layout import (
     HOST,
     AgentFiles,
@@ -165,7 +165,7 @@ class FleetRun:
             left_out = {} if self._contacts else declared_hosts(agent.spec, servers)
             for field, url in left_out.items():
                 self._say(f"agent {name}: {field} is left out: --contact-declared-hosts connects to {url}")
-            for field in find_unused_proxies(agent.spec, servers):
+            for field in find_proxied_servers(agent.spec, servers):
                 if field not in left_out:
                     self._say(f"agent {name}: {field} is called directly: a local run does not use its proxyURL")
 

@@ -53,17 +53,14 @@ def without_declared_hosts_of(fleet: LocalFleet) -> LocalFleet:
     return replace(fleet, agents=agents)
 
 
-def find_unused_proxies(spec: AgentSpec, servers: Mapping[str, McpServerSpec]) -> list[str]:
-    """Return the fields of the agent with a proxy. A local run uses none: they belong to the network of a cluster."""
+def find_proxied_servers(spec: AgentSpec, servers: Mapping[str, McpServerSpec]) -> list[str]:
+    """Return the fields of McpServers with a proxy. A local run uses none: they belong to the network of a cluster."""
     remotes = {name: server.remote for name, server in servers.items()}
-    found = [
+    return [
         f"mcpServers[{use.name}]"
         for use in spec.mcp_servers
         if (remote := remotes.get(use.name)) is not None and remote.proxy_url is not None
     ]
-    source = spec.workspace.source if spec.workspace is not None else None
-    has_proxy = source is not None and source.git.proxy_url is not None
-    return [*found, *(["workspace.source.git"] if has_proxy else [])]
 
 
 def remove_proxies(fleet: LocalFleet) -> LocalFleet:

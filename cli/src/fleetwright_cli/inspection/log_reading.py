@@ -128,7 +128,7 @@ class ClusterLogs:
     ) -> _KeptLines | AgentUnreachable:
         kept = _KeptLines()
 
-        def take(text: bytes) -> None:
+        def keep_line(text: bytes) -> None:
             line = _parsed(text, pod)
             if line is None:
                 return
@@ -140,7 +140,7 @@ class ClusterLogs:
         words = _log_words(run, self.place, f"--since={since}", *_previous_option(run))
         try:
             async with free:
-                ended = await stream_kubectl_lines(self.kubectl, words, take, seconds=self.seconds)
+                ended = await stream_kubectl_lines(self.kubectl, words, keep_line, seconds=self.seconds)
             if ended.code:
                 raise AgentUnreachable(ended.reason)
         except AgentUnreachable as error:

@@ -56,12 +56,12 @@ class GitServer:
         return urlsplit(self.url).path
 
     @property
-    def proxy(self) -> str:
+    def proxy_label(self) -> str:
         """The name of the proxy in messages."""
         return "the proxy of the environment" if self.proxy_url is None else f"the proxy {self.proxy_url}"
 
     def __str__(self) -> str:
-        return self.url if self.proxy_url is None else f"{self.url}, through {self.proxy},"
+        return self.url if self.proxy_url is None else f"{self.url}, through {self.proxy_label},"
 
 
 def retry_unreachable(attempt: Callable[[], None], server: GitServer, *, patience: float) -> None:
@@ -100,7 +100,7 @@ def explain_errors(server: GitServer) -> Iterator[None]:
         raise ConfigurationError(f"{server.url} requires authentication; {remedy}") from None
     except HTTPProxyUnauthorized:
         remedy = "let the proxy accept the pod without credentials"
-        raise ConfigurationError(f"{server.proxy} requires authentication; {remedy}") from None
+        raise ConfigurationError(f"{server.proxy_label} requires authentication; {remedy}") from None
     except HTTPError as error:
         raise_network_error(server, error)  # dulwich wraps only some of the errors while it reads the response.
     except NotGitRepository:
@@ -129,7 +129,7 @@ def raise_network_error(server: GitServer, error: Exception) -> None:
 
 
 def _describe_certificate(server: GitServer, error: ssl.SSLCertVerificationError, *, by_proxy: bool) -> str:
-    holder = server.proxy if by_proxy else server.url
+    holder = server.proxy_label if by_proxy else server.url
     if error.verify_code not in _UNKNOWN_AUTHORITY:
         remedy = f"correct the certificate of the {'proxy' if by_proxy else 'server'}"
     elif server.ca_file is None:

@@ -305,7 +305,8 @@ class LocalWorkspaces:
                     f"Agent {name}: spec.workspace.source.git.{key}: a local run has no Secrets; clone the repository"
                     f" yourself, and name the folder with --workspace {name}=FOLDER"
                 )
-        self._say(f"agent {name}: cloning {git.url}")
+        unused = " directly: a local run does not use its proxyURL" if git.proxy_url is not None else ""
+        self._say(f"agent {name}: cloning {git.url}{unused}")
         words = [f"--url={git.url}", f"--into={into}", *([f"--ref={git.ref}"] if git.ref else [])]
         command = [sys.executable, "-m", "fleetwright_agent", "fetch", "workspace", *words]
         try:
