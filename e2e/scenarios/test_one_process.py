@@ -92,7 +92,20 @@ def suspend(fleet: Fleet, _: str) -> None:
     fleet.apply(MANIFEST)
 
 
-@pytest.mark.parametrize("interrupt", [delete, evict, scale, restart, roll_out, suspend])
+def drain(fleet: Fleet, pod: str) -> None:
+    """The node has no other pod that is evicted, and the next pod can start only when the node is uncordoned."""
+    node = fleet.get(f"pod/{pod}")["spec"]["nodeName"]
+    try:
+        # `drain` ends when the evicted pod has ended, after the call of the tool.
+        fleet.run("drain", node, f"--pod-selector=fleetwright.dev/agent={AGENT}", "--delete-emptydir-data")
+    finally:
+        fleet.run("uncordon", node)
+
+
+INTERRUPTIONS = [delete, evict, scale, restart, roll_out, suspend, pytest.param(drain, marks=pytest.mark.alone)]
+
+
+@pytest.mark.parametrize("interrupt", INTERRUPTIONS)
 def test_interrupted_pod_keeps_its_result_and_runs_no_tool_twice(
     tracking: TrackingAgent, interrupt: Callable[[Fleet, str], None]
 ) -> None:
@@ -100,6 +113,11 @@ def test_interrupted_pod_keeps_its_result_and_runs_no_tool_twice(
     before = tracking.fleet.pod_of(AGENT)
     interrupt(tracking.fleet, before)
     tracking.fleet.until(partial(_is_replaced, tracking.fleet, before), "another pod takes its place")
+    check_result(tracking, parcel, task)
+
+
+def check_result(tracking: TrackingAgent, parcel: str, task: str) -> None:
+    """Check that the task completes with the place of the parcel, and that the tool was called once."""
     done = tracking.wait_for_result(task)
     assert done["status"]["state"] == "TASK_STATE_COMPLETED", done["status"]
     assert f"{parcel} is in Oslo." in text_of(done)
@@ -108,25 +126,6 @@ def test_interrupted_pod_keeps_its_result_and_runs_no_tool_twice(
 
 def _is_replaced(fleet: Fleet, before: str) -> bool:
     return fleet.pod_of(AGENT) != before
-
-
-@pytest.mark.alone
-def test_drained_node_keeps_the_result_and_runs_no_tool_twice(tracking: TrackingAgent) -> None:
-    """The node has no other pod that is evicted, and the next pod can start only when the node is uncordoned."""
-    fleet = tracking.fleet
-    parcel, task = tracking.start_tracking()
-    before = fleet.pod_of(AGENT)
-    node = fleet.get(f"pod/{before}")["spec"]["nodeName"]
-    try:
-        # `drain` ends when the evicted pod has ended, after the call of the tool.
-        fleet.run("drain", node, f"--pod-selector=fleetwright.dev/agent={AGENT}", "--delete-emptydir-data")
-    finally:
-        fleet.run("uncordon", node)
-    fleet.until(partial(_is_replaced, fleet, before), "another pod takes its place")
-    done = tracking.wait_for_result(task)
-    assert done["status"]["state"] == "TASK_STATE_COMPLETED", done["status"]
-    assert f"{parcel} is in Oslo." in text_of(done)
-    assert tracking.calls(parcel) == 1
 
 
 def test_process_that_the_kernel_kills_repeats_no_call(tracking: TrackingAgent) -> None:
@@ -155,9 +154,7 @@ def test_process_that_stands_still_keeps_its_memory_and_its_result(tracking: Tra
     finally:
         os.kill(process, signal.SIGCONT)
     fleet.until(partial(_is_replaced, fleet, pod), "another pod takes its place")
-    done = tracking.wait_for_result(task)
-    assert done["status"]["state"] == "TASK_STATE_COMPLETED", done["status"]
-    assert tracking.calls(parcel) == 1
+    check_result(tracking, parcel, task)
 
 
 def _restarts(fleet: Fleet, pod: str) -> int:
