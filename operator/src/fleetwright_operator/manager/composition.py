@@ -64,6 +64,7 @@ from fleetwright_operator.reconcilers.mcp_server import McpServerReconciler
 from fleetwright_operator.reconcilers.reconciler import Reconciler
 from fleetwright_operator.reconcilers.skill import SkillReconciler
 from fleetwright_operator.reconcilers.workspace import WorkspaceStep
+from fleetwright_operator.rollout.mount_refresher import MountRefresher, repeat_seconds
 from fleetwright_operator.rollout.preflight_backoff import PreflightBackoff
 from fleetwright_operator.rollout.preflight_runner import PreflightRunner
 from fleetwright_operator.rollout.probe_runner import ProbeRunner
@@ -237,6 +238,7 @@ def _reconciler(
                 preflights=preflights,
                 asks=asks,
                 storage=AgentStorage(cluster, clocks.seconds),
+                mounts=MountRefresher(cluster, clocks.seconds, seconds=repeat_seconds(settings.token_lead_seconds)),
                 sleep=AgentSleep(cluster=cluster, settings=settings, asks=asks, now=now),
                 workspaces=WorkspaceStep(cluster=cluster, settings=settings, schedule=schedule),
             ),

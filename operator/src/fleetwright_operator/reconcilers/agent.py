@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from fleetwright_api import names
-from fleetwright_api.encoding.canonical_json import short_hash
 from fleetwright_api.violation import Violation
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_kube.cluster import Cluster
@@ -50,6 +49,7 @@ from fleetwright_operator.reconcilers.parent_owner import follow_parent
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.reconcilers.workspace import WorkspaceOutcome, WorkspaceStep
 from fleetwright_operator.rollout import preflight_result
+from fleetwright_operator.rollout.mount_refresher import MountRefresher
 from fleetwright_operator.rollout.preflight_runner import PreflightRunner
 from fleetwright_operator.rollout.sleep import next_step_after, stored_state
 from fleetwright_operator.rollout.wake import start_pods
@@ -88,6 +88,7 @@ class AgentReconciler:
     asks: OpenApprovalIndex
     sleep: AgentSleep
     storage: AgentStorage
+    mounts: MountRefresher
     workspaces: WorkspaceStep
 
     async def __call__(self, entry: CachedObject) -> ReconcileResult:
@@ -102,6 +103,7 @@ class AgentReconciler:
         self.asks.forget(key[1], key[2])
         self.preflights.forget(key)
         self.storage.forget(key)
+        self.mounts.forget(key)
         self.workspaces.forget(key)
 
     async def _pass(self, entry: CachedObject) -> ReconcileResult:
@@ -145,6 +147,7 @@ class AgentReconciler:
         due = [
             None if held.next_rotation is None else held.next_rotation - parse_timestamp(now),
             self.preflights.requeue_after(entry.id, now=now),
+            self.mounts.repeat_after(entry.id),
             next_step_after(entry.projection["status"], status, now=parse_timestamp(now)),
             workspace.retry_after,
             storage.retry_after,
@@ -177,7 +180,7 @@ class AgentReconciler:
         )
         stopped = await write_children(self.cluster, unseen_secrets_first(self.cluster, access))
         facts = {} if stopped else ingress_facts(observed, self.settings)
-        await self._refresh_pods(observed)
+        await self.mounts.refresh(observed)
         await self.preflights.interrupt(observed)
         deployments = deployments_of(observed)
         if stopped is None and deployments and self.sleep.ends_while_blocked(observed, deployments[0]):
@@ -234,7 +237,7 @@ class AgentReconciler:
         if is_asleep:
             children = children.without_pod()
         stopped = await self._write_revision(observed, children)
-        await self._refresh_pods(observed)
+        await self.mounts.refresh(observed)
         if stopped is not None:
             return StageOutcomes(
                 resolved=(),
@@ -305,25 +308,6 @@ class AgentReconciler:
         stopped = stopped or await self.preflights.run(observed, children, serving=serving_note(observed))
         return stopped or await write_children(self.cluster, children.serving)
 
-    async def _refresh_pods(self, observed: ObservedAgent) -> None:
-        """Make the kubelet re-read mounted objects at once instead of within a minute, by changing a pod annotation.
-
-        The annotation depends on the objects that were written, not on the desired ones, because writing may have
-        stopped halfway.
-        """
-        cache, space, name = self.cluster.cache, observed.entry.namespace, observed.entry.name
-        auth = cache.get("Secret", space, names.agent_auth(name))
-        card = cache.get("ConfigMap", space, names.agent_card(name))
-        keys = cache.get("Secret", space, names.agent_push(name))
-        versions = [mounted.resource_version if mounted else "" for mounted in (auth, card)]
-        # An object that is not mounted adds nothing to the hash, so pods of agents without push keys keep their
-        # annotation.
-        versions += [keys.resource_version] if keys else []
-        wanted = {names.REFRESH_ANNOTATION: short_hash([*versions, *observed.referenced_versions])}
-        for pod in _list_running(observed):
-            if not wanted.items() <= pod.annotations.items():
-                await self.cluster.annotate(pod, wanted)
-
     def _drift(self, observed: ObservedAgent, children: AgentChildren) -> Violation | None:
         wanted = children.card.digest
         another = self.reports.serves_another_card(observed.entry.namespace, observed.entry.name, wanted=wanted)
@@ -335,8 +319,3 @@ class AgentReconciler:
         return (
             {} if any(self.cluster.outdated(policy) for policy in policies) else ingress_facts(observed, self.settings)
         )
-
-
-def _list_running(observed: ObservedAgent) -> list[CachedObject]:
-    """Return the agent's pods that neither are deleted nor have ended."""
-    return [pod for pod in observed.of_kind("Pod") if not pod.deleting and not has_ended(pod)]
