@@ -8,7 +8,8 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from e2e.cluster import addons, audit, binaries, cgroups, debian, kubeconfig, mounts, network, strays, waiting
@@ -20,6 +21,7 @@ from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.node import Node
 from e2e.cluster.parts import NODE
 from e2e.cluster.paths import CHECKOUT, STATE
+from e2e.cluster.processes import terminate
 from e2e.cluster.progress import ClusterError, Progress
 from tests.support.machine import machine_factor
 
@@ -122,6 +124,28 @@ class Local:
             f"kubeconfig: {self._state / 'kubeconfig'}",
         ]
 
+    @contextmanager
+    def stopped_node(self) -> Iterator[None]:
+        """Stop the kubelet and the container runtime, and start them again at the end. Processes of pods stay."""
+        plane, node = self._plane(), self._identity().name
+        heartbeat = _read_heartbeat(self.kubectl(), node)
+        try:
+            for process in plane.processes.recorded():
+                if process.name in {"kubelet", "containerd"}:
+                    terminate(process)
+            yield
+        finally:
+            restarted = self._node(plane)
+            restarted.start_runtime()
+            restarted.start()
+            # The conditions of the node are still those before the stop.
+            waiting.until(
+                lambda: _read_heartbeat(self.kubectl(), node) != heartbeat,
+                what="heartbeat of the node",
+                seconds=READY_SECONDS,
+                alive=restarted.check,
+            )
+
     def _start(self) -> None:
         identity = self._identity()
         network.create(identity)
@@ -187,6 +211,12 @@ class Local:
     def _leftovers(self) -> bool:
         """Return True if a process of an earlier start is still recorded."""
         return len(self._plane().processes.recorded()) > len(self._plane().processes.alive())
+
+
+def _read_heartbeat(kubectl: Kubectl, node: str) -> str:
+    """Return the time at which the kubelet has renewed its Lease."""
+    words = ("lease", node, "--namespace=kube-node-lease", "-o", "jsonpath={.spec.renewTime}")
+    return kubectl.attempt("get", *words).stdout
 
 
 def _is_true(kubectl: Kubectl, condition: str, *words: str) -> bool:

@@ -3,7 +3,10 @@
 import os
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -11,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from e2e.cluster.local import Local
+from e2e.cluster.provider import Provider
 from e2e.scenarios.fleet import Caller, Fleet, agent, text_of
 
 AGENT, SERVER = "dispatch", "tracker"
@@ -18,6 +23,15 @@ TRACKER = (Path(__file__).parent / "tracker.py").read_text()
 SECONDS = 15
 """The duration of a call of the tool: long enough for the next pod to start meanwhile."""
 MANIFEST = agent(AGENT, "You track parcels.", mcpServers=[{"name": SERVER}], drainSeconds=120)
+MEMORY_USER = """
+import os, pathlib, sys, time
+pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
+used = []
+while os.path.exists(f"/proc/{sys.argv[2]}") and len(used) * 2**22 < int(sys.argv[3]):
+    used.append(b"x" * 2**22)
+    time.sleep(0.002)
+"""
+"""Uses memory in the control group of another process. The kernel prefers the process of a pod (`oom_score_adj`)."""
 _parcels = count(1)
 
 
@@ -128,13 +142,52 @@ def _is_replaced(fleet: Fleet, before: str) -> bool:
     return fleet.pod_of(AGENT) != before
 
 
-def test_process_that_the_kernel_kills_repeats_no_call(tracking: TrackingAgent) -> None:
-    """SIGKILL from the node ends the process as the kernel does when the memory of its container is used up."""
+def end_process(fleet: Fleet, pod: str, _: Provider) -> None:
+    os.kill(_find_process(fleet, pod), signal.SIGKILL)
+
+
+def use_up_memory(fleet: Fleet, pod: str, _: Provider) -> None:
+    """Use the memory of the container until the kernel ends the agent, and check that this was the reason."""
+    process = _find_process(fleet, pod)
+    folder = _find_memory_cgroup(process)
+    limit = _read_memory_limit(folder)
+    words = (str(folder / "cgroup.procs"), str(process), str(limit))
+    with subprocess.Popen([sys.executable, "-c", MEMORY_USER, *words], stderr=subprocess.PIPE, text=True) as user:
+        try:
+            fleet.until(
+                lambda: user.poll() is not None or not Path(f"/proc/{process}").exists(), "the kernel ends the agent"
+            )
+        finally:
+            user.kill()
+        assert not Path(f"/proc/{process}").exists(), f"the other process has ended: {user.communicate()[1]}"
+    fleet.until(lambda: "OOMKilled" in _read_termination_reasons(fleet, pod), "the kubelet reports the reason")
+
+
+def restart_node(fleet: Fleet, pod: str, provider: Provider) -> None:
+    """Only the agent's pod loses its processes, because other scenarios have pods on this node."""
+    assert isinstance(provider, Local)
+    processes = _list_processes(fleet, pod)
+    assert processes
+    with provider.stopped_node():
+        for process in processes:
+            with suppress(ProcessLookupError):  # The kernel has ended it with the first process of its namespace.
+                os.kill(process, signal.SIGKILL)
+
+
+KILLS = [end_process, use_up_memory, pytest.param(restart_node, marks=pytest.mark.alone)]
+
+
+@pytest.mark.parametrize("kill", KILLS)
+def test_killed_process_repeats_no_call(
+    tracking: TrackingAgent, provider: Provider, kill: Callable[[Fleet, str, Provider], None]
+) -> None:
+    if not isinstance(provider, Local):
+        pytest.skip("only the processes of the local cluster can be ended from here")
     fleet = tracking.fleet
     parcel, task = tracking.start_tracking()
     pod = fleet.pod_of(AGENT)
     restarts = _restarts(fleet, pod)
-    os.kill(_process_of(fleet, pod), signal.SIGKILL)
+    kill(fleet, pod, provider)
     fleet.until(lambda: _restarts(fleet, pod) == restarts + 1, "the kubelet starts the container again")
     assert fleet.pod_of(AGENT) == pod
     ended = tracking.wait_for_result(task)["status"]
@@ -146,7 +199,7 @@ def test_process_that_stands_still_keeps_its_memory_and_its_result(tracking: Tra
     fleet = tracking.fleet
     parcel, task = tracking.start_tracking()
     pod = fleet.pod_of(AGENT)
-    process = _process_of(fleet, pod)
+    process = _find_process(fleet, pod)
     os.kill(process, signal.SIGSTOP)
     try:
         delete(fleet, pod)
@@ -161,17 +214,45 @@ def _restarts(fleet: Fleet, pod: str) -> int:
     return sum(each["restartCount"] for each in fleet.get(f"pod/{pod}")["status"]["containerStatuses"])
 
 
-def _process_of(fleet: Fleet, pod: str) -> int:
+def _read_termination_reasons(fleet: Fleet, pod: str) -> list[str]:
+    """Return the reasons for which the containers of a pod ended, the last one of each."""
+    statuses = fleet.get(f"pod/{pod}")["status"]["containerStatuses"]
+    states = [state for status in statuses for state in (status["state"], status.get("lastState", {}))]
+    return [state["terminated"]["reason"] for state in states if "terminated" in state]
+
+
+def _find_process(fleet: Fleet, pod: str) -> int:
     """Return the id of the agent's process on the node, which shares the kernel with the tests."""
-    uid = fleet.get(f"pod/{pod}")["metadata"]["uid"]
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            cgroup, command = (folder / "cgroup").read_text(), (folder / "cmdline").read_bytes()
-        except OSError:  # The process has ended.
-            continue
-        if re.search(uid.replace("-", "[-_]"), cgroup) and b"fleetwright-agent" in command:
-            return int(folder.name)
+    for process in _list_processes(fleet, pod):
+        with suppress(OSError):  # The process has ended.
+            if b"fleetwright-agent" in Path(f"/proc/{process}/cmdline").read_bytes():
+                return process
     pytest.skip("the node's processes are not visible here")
+
+
+def _list_processes(fleet: Fleet, pod: str) -> list[int]:
+    uid = fleet.get(f"pod/{pod}")["metadata"]["uid"]
+    processes = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # The process has ended.
+            if re.search(uid.replace("-", "[-_]"), (folder / "cgroup").read_text()):
+                processes.append(int(folder.name))
+    return processes
+
+
+def _find_memory_cgroup(process: int) -> Path:
+    """Return the folder of the control group that limits the memory of a process, in version 1 or 2 (cgroups(7))."""
+    groups = [line.split(":", 2) for line in Path(f"/proc/{process}/cgroup").read_text().splitlines()]
+    by_controller = {name: path for _, controllers, path in groups for name in controllers.split(",")}
+    if "memory" in by_controller:
+        return Path("/sys/fs/cgroup/memory" + by_controller["memory"])
+    return Path("/sys/fs/cgroup" + by_controller[""])
+
+
+def _read_memory_limit(folder: Path) -> int:
+    """Return the memory limit of a control group of version 1 or 2, in bytes."""
+    limit = next(file for name in ("memory.max", "memory.limit_in_bytes") if (file := folder / name).exists())
+    return int(limit.read_text())
 
 
 def test_next_pod_waits_for_the_memory_and_says_so(tracking: TrackingAgent) -> None:
