@@ -23,6 +23,10 @@ import fleetwright_cli.terminal.view.command
 import fleetwright_cli.terminal.view.plain_chat
 import fleetwright_cli.terminal.view.transcript
 
+# The client imports the module of an API when it is first used, with the models of its kinds.
+for name in ("CoreV1Api", "CustomObjectsApi", "V1DeleteOptions", "V1Preconditions"):
+    getattr(kubernetes.client, name)
+
 # This package reads KUBECONFIG when it is imported.
 for name in [name for name in sys.modules if name.startswith("kubernetes.config")]:
     del sys.modules[name]

@@ -1,25 +1,19 @@
 """Reads and writes objects with the official Kubernetes client and the user's kubeconfig.
 
-The client package takes about a second to import, so only this module imports it, and only when a command connects.
+The client package takes half a second to import, so only this module imports it, and only when a command connects. The
+typed APIs take twice as long, because they import the models of hundreds of kinds. `CustomObjectsApi` reads and writes
+objects of every API group but the core group, without models, so that only commands that use Secrets or ConfigMaps
+import a typed API.
 """
 
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
-from kubernetes.client import (
-    ApiClient,
-    AppsV1Api,
-    AuthenticationV1Api,
-    CoordinationV1Api,
-    CoreV1Api,
-    CustomObjectsApi,
-    V1DeleteOptions,
-    V1Preconditions,
-    V1SelfSubjectReview,
-)
+from kubernetes.client import ApiClient, CustomObjectsApi, V1DeleteOptions, V1Preconditions
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException, list_kube_config_contexts
 from kubernetes.watch import Watch
@@ -29,6 +23,9 @@ from fleetwright_api import names
 from fleetwright_cli.cluster.kubeconfig import connect_client
 from fleetwright_cli.cluster.refusals import refusal
 from fleetwright_cli.no_cluster import explained
+
+if TYPE_CHECKING:
+    from kubernetes.client import CoreV1Api
 
 FIELD_MANAGER: Final = "fleetwright-cli"
 CONFIG_MAP: Final = "ConfigMap"
@@ -57,8 +54,13 @@ class ClusterClient:
         self.context = context
         self._client = client
         self._custom = CustomObjectsApi(client)
-        self._core = CoreV1Api(client)
         self.namespace = namespace
+
+    @cached_property
+    def _core(self) -> "CoreV1Api":
+        from kubernetes.client import CoreV1Api
+
+        return CoreV1Api(self._client)
 
     @classmethod
     def connect(cls, *, context: str | None, namespace: str | None) -> Self:
@@ -114,8 +116,8 @@ class ClusterClient:
             click.ClickException: They may not be read.
         """
         with _explained("Deployment objects", "all"):
-            found = AppsV1Api(self._client).list_deployment_for_all_namespaces(
-                label_selector=_OPERATORS, _request_timeout=_SECONDS
+            found = self._custom.list_cluster_custom_object(
+                "apps", "v1", "deployments", label_selector=_OPERATORS, _request_timeout=_SECONDS
             )
             items: list[dict[str, Any]] = self._mapping(found)["items"]
             return items
@@ -124,8 +126,8 @@ class ClusterClient:
         """Return a Lease, or None. Raises: click.ClickException if it may not be read."""
         with _explained(f"Lease {name}", namespace):
             try:
-                found = CoordinationV1Api(self._client).read_namespaced_lease(
-                    name, namespace, _request_timeout=_SECONDS
+                found = self._custom.get_namespaced_custom_object(
+                    "coordination.k8s.io", "v1", namespace, "leases", name, _request_timeout=_SECONDS
                 )
                 return self._mapping(found)
             except ApiException as error:
@@ -136,8 +138,9 @@ class ClusterClient:
     def username(self) -> str:
         """Return the name by which the API server knows the user of the kubeconfig."""
         with _explained("the user of the kubeconfig", self.namespace):
-            review = AuthenticationV1Api(self._client).create_self_subject_review(
-                V1SelfSubjectReview(), _request_timeout=_SECONDS
+            body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+            review = self._custom.create_cluster_custom_object(
+                "authentication.k8s.io", "v1", "selfsubjectreviews", body, _request_timeout=_SECONDS
             )
             return str(self._mapping(review)["status"]["userInfo"]["username"])
 
