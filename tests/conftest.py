@@ -80,8 +80,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exempt the imported modules from garbage collection, which would otherwise traverse them again and again."""
-    gc.collect()
+    """Exempt the imported modules from garbage collection, which would otherwise traverse them again and again.
+
+    The little garbage of the collection of tests stays, because finding it takes most of a second in each worker.
+    """
     gc.freeze()
     gc.enable()
 

@@ -1,11 +1,10 @@
 """Small functions of the turn, as tables."""
 
 from decimal import Decimal
+from functools import partial
 
-import anthropic
 import httpx2
 import pytest
-from google.genai.errors import ClientError
 from langchain_core.messages import AIMessage
 from prometheus_client import CollectorRegistry
 
@@ -58,13 +57,18 @@ def _status(status, code=None, headers=None, message="m"):
     return CompletionStatusError(status, message, code, headers)
 
 
+# These two packages take seconds to import, in each process that collects this module.
 def _in_stream(kind):
+    import anthropic
+
     response = httpx2.Response(200, request=httpx2.Request("POST", "http://m"))
     body = {"type": "error", "error": {"type": kind, "message": "m"}}
     return anthropic.APIStatusError("m", response=response, body=body)
 
 
 def _google(status, message):
+    from google.genai.errors import ClientError
+
     return ClientError(status, {"error": {"code": status, "message": message, "status": "S"}})
 
 
@@ -102,14 +106,14 @@ def _google(status, message):
             False, False, id="and so are Anthropic's words",
         ),
         pytest.param(_status(410), "model_error", False, False, id="what is gone is final"),
-        pytest.param(_in_stream("overloaded_error"), "model_error", True, False, id="Anthropic's error in a stream"),
-        pytest.param(_google(429, "Quota exceeded."), "model_rate_limited", True, False, id="Google's 429 may pass"),
+        pytest.param(partial(_in_stream, "overloaded_error"), "model_error", True, False, id="Anthropic, in a stream"),
+        pytest.param(partial(_google, 429, "Quota exceeded."), "model_rate_limited", True, False, id="a 429 of Google"),
         pytest.param(
-            _google(400, "API key not valid. Please pass a valid API key."), "model_unauthorized", False, False,
-            id="Google's refused key is a 400",
+            partial(_google, 400, "API key not valid. Please pass a valid API key."), "model_unauthorized", False,
+            False, id="Google's refused key is a 400",
         ),
         pytest.param(
-            _google(400, "The input token count (9) exceeds the maximum number of tokens allowed (8)."),
+            partial(_google, 400, "The input token count (9) exceeds the maximum number of tokens allowed (8)."),
             "model_context_overflow", False, True, id="Google's words say overflow",
         ),
         pytest.param(MalformedToolCall("x"), "model_malformed_tool_call", True, False, id="half a call may pass"),
@@ -117,7 +121,7 @@ def _google(status, message):
     ],
 )  # fmt: skip
 def test_classify_maps_provider_errors_to_reasons(error, reason, transient, overflow):
-    failure = classify(error)
+    failure = classify(error() if callable(error) else error)
     assert failure is not None
     assert (failure.reason, failure.transient, failure.overflow) == (reason, transient, overflow)
 

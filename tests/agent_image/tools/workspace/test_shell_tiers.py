@@ -105,7 +105,11 @@ def test_free_git_command_disables_programs_of_the_repository() -> None:
     assert {"--includes", "-z", "--list", "safe.bareRepository=explicit"} <= {*command.check}
 
 
-HARMFUL = ("--output=X", "--outp=X", "--ext-diff", "--textconv", "-D x")
+HARMFUL = (
+    "--outp=X",
+    "-D x",
+    *(pytest.param(option, marks=pytest.mark.exhaustive) for option in ("--output=X", "--ext-diff", "--textconv")),
+)
 OPTIONS = [
     (name, f"{dashes}{option}")
     for name, rule in GIT_RULES.items()

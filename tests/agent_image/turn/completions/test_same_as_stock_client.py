@@ -9,7 +9,6 @@ import httpx2
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
-from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from fleetwright_agent.config.model import Endpoint
@@ -50,6 +49,8 @@ def _ours(endpoint: Endpoint, client: httpx2.AsyncClient) -> Any:
 
 
 def _stock(endpoint: Endpoint, client: httpx2.AsyncClient) -> Any:
+    from langchain_openai import ChatOpenAI  # It takes a second to import, in each process that collects this module.
+
     chat = ChatOpenAI(
         model=endpoint.name,
         base_url=endpoint.base_url,
