@@ -86,6 +86,20 @@ async def test_model_proxy_with_tls_is_verified_by_the_authority_of_the_model(co
     assert proxy.heard.startswith(b"CONNECT 127.0.0.1:%d " % model_side.port)
 
 
+@pytest.mark.parametrize(
+    "credentials",
+    [
+        pytest.param({"apiKeyFile": "secrets/key/api-key"}, id="a key"),
+        pytest.param({"headers": [{"name": "X-Key", "valueFile": "secrets/key/k"}]}, id="a header"),
+    ],
+)
+def test_http_model_with_credentials_is_refused_behind_a_proxy(config, credentials):
+    model = {"baseUrl": "http://models.example.com/v1", "proxyUrl": "http://proxy.example.com:3128"}
+    assert config(model=model).model.proxy_url
+    with pytest.raises(ValueError, match="baseUrl must be an https address"):
+        config(model={**model, **credentials})
+
+
 async def test_instructions_file_is_read_for_every_message(config, talking, model_port, tmp_path):
     file = mount(tmp_path, "configmaps/prompts/desk", b"Speak of apples.")
     async with (

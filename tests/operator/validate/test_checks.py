@@ -27,6 +27,19 @@ INVALID = [
         id="the cloud's metadata as a model",
     ),
     pytest.param(
+        {
+            "model": {
+                "name": "m",
+                "baseURL": "http://models.example.com/v1",
+                "proxyURL": "http://proxy.example.com:3128",
+                "apiKeySecretRef": {"name": "key"},
+            }
+        },
+        "InvalidAddress",
+        "spec.model.baseURL is http://models.example.com/v1 and must be an https address",
+        id="a key that a proxy would read",
+    ),
+    pytest.param(
         {"model": {**MODEL, "contextWindow": 128_000, "maxOutputTokens": 200_000}},
         "ModelLimits",
         "below the context window",

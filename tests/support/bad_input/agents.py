@@ -86,6 +86,58 @@ BAD_AGENTS = [
         id="a fallback's key is for its own address",
     ),
     pytest.param(
+        AGENT,
+        "spec.model",
+        {
+            "name": "m",
+            "baseURL": "http://models.example.com/v1",
+            "proxyURL": "http://proxy.example.com:3128",
+            "apiKeySecretRef": {"name": "key"},
+        },
+        "model.baseURL must be an https address",
+        id="a proxy reads no key",
+    ),
+    pytest.param(
+        AGENT,
+        "spec.model.fallbacks",
+        [
+            {
+                "name": "b",
+                "baseURL": "http://models.example.com/v1",
+                "proxyURL": "http://proxy.example.com:3128",
+                "headersFrom": [{"name": "X-Key", "secretKeyRef": {"name": "key", "key": "k"}}],
+            }
+        ],
+        "model.fallbacks.baseURL must be an https address",
+        id="a proxy reads no header of a fallback",
+    ),
+    pytest.param(
+        AGENT,
+        "spec.model",
+        {
+            "name": "m",
+            "baseURL": "http://models.example.com/v1",
+            "proxyURL": "http://proxy.example.com:3128",
+            "headersFrom": [{"name": "X-Key", "secretKeyRef": {"name": "key", "key": "k"}}],
+        },
+        "model.baseURL must be an https address",
+        id="a proxy reads no header",
+    ),
+    pytest.param(
+        AGENT,
+        "spec.model.fallbacks",
+        [
+            {
+                "name": "b",
+                "baseURL": "http://models.example.com/v1",
+                "proxyURL": "http://proxy.example.com:3128",
+                "apiKeySecretRef": {"name": "key"},
+            }
+        ],
+        "model.fallbacks.baseURL must be an https address",
+        id="a proxy reads no key of a fallback",
+    ),
+    pytest.param(
         AGENT, "spec.model.fallbacks", [{"name": "b"}] * 5, "must have at most 4 items", id="fallbacks are few"
     ),
     pytest.param(AGENT, "spec.model.provider", "Else", "Unsupported value", id="a provider is one that is known"),

@@ -2,9 +2,9 @@
 
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, model_validator
 
 from fleetwright_agent.config.base import Part
 
@@ -76,6 +76,16 @@ class Endpoint(Part):
     price: Price | None = None
     _learned: int | None = PrivateAttr(default=None)
     """The usable context window, if the provider rejected a prompt and stated a smaller window than the known one."""
+
+    @model_validator(mode="after")
+    def _require_https_behind_proxy(self) -> Self:
+        has_credentials = self.api_key_file is not None or self.headers
+        if self.proxy_url is not None and has_credentials and not self.base_url.startswith("https://"):
+            raise ValueError(
+                "baseUrl must be an https address if proxyUrl and credentials are set, because a proxy reads requests "
+                "for an http address; use https, or remove proxyUrl"
+            )
+        return self
 
     @property
     def window(self) -> int:

@@ -59,8 +59,15 @@ def models_are_usable(observed: ObservedAgent, settings: Settings) -> Iterator[V
         if not model.name:
             yield Violation("ModelMissing", f"{field}.name is empty; use the provider's name of the model")
             continue
-        yield from address_problems(f"{field}.baseURL", base_url(model, settings.catalog), observed.agent, settings)
+        address = base_url(model, settings.catalog)
+        yield from address_problems(f"{field}.baseURL", address, observed.agent, settings)
         if model.proxy_url is not None:
+            # The CRD refuses this too, but it does not know the addresses of the catalog, nor older objects.
+            if (model.api_key_secret_ref or model.headers_from) and address.startswith("http://"):
+                message = (
+                    f"{field}.baseURL is {address} and must be an https address if proxyURL and credentials are set"
+                )
+                yield Violation("InvalidAddress", f"{message}, because a proxy reads requests for an http address")
             yield from address_problems(f"{field}.proxyURL", model.proxy_url, observed.agent, settings)
         output = output_of(model, settings.catalog)
         window = window_of(model, settings.catalog, output=output)
