@@ -1,9 +1,20 @@
 """Agents that the rules of the CRD refuse: the field, its bad value, and the message of the API server."""
 
+from typing import Any
+
 import pytest
 from tests.support.bad_input.whole import AGENT
 
 HELPER = {"name": "helper", "description": "Helps.", "instructions": "Help."}
+MODEL_BEHIND_PROXY: dict[str, Any] = {
+    "name": "m",
+    "baseURL": "http://models.example.com/v1",
+    "proxyURL": "http://proxy.example.com:3128",
+}
+CREDENTIALS: dict[str, dict[str, Any]] = {
+    "key": {"apiKeySecretRef": {"name": "key"}},
+    "header": {"headersFrom": [{"name": "X-Key", "secretKeyRef": {"name": "key", "key": "k"}}]},
+}
 BAD_AGENTS = [
     *(
         pytest.param(
@@ -85,57 +96,25 @@ BAD_AGENTS = [
         "need an address: set baseURL too",
         id="a fallback's key is for its own address",
     ),
-    pytest.param(
-        AGENT,
-        "spec.model",
-        {
-            "name": "m",
-            "baseURL": "http://models.example.com/v1",
-            "proxyURL": "http://proxy.example.com:3128",
-            "apiKeySecretRef": {"name": "key"},
-        },
-        "model.baseURL must be an https address",
-        id="a proxy reads no key",
+    *(
+        pytest.param(
+            AGENT,
+            "spec.model",
+            {**MODEL_BEHIND_PROXY, **credentials},
+            "model.baseURL must be an https",
+            id=f"a proxy reads no {name}",
+        )
+        for name, credentials in CREDENTIALS.items()
     ),
-    pytest.param(
-        AGENT,
-        "spec.model.fallbacks",
-        [
-            {
-                "name": "b",
-                "baseURL": "http://models.example.com/v1",
-                "proxyURL": "http://proxy.example.com:3128",
-                "headersFrom": [{"name": "X-Key", "secretKeyRef": {"name": "key", "key": "k"}}],
-            }
-        ],
-        "model.fallbacks.baseURL must be an https address",
-        id="a proxy reads no header of a fallback",
-    ),
-    pytest.param(
-        AGENT,
-        "spec.model",
-        {
-            "name": "m",
-            "baseURL": "http://models.example.com/v1",
-            "proxyURL": "http://proxy.example.com:3128",
-            "headersFrom": [{"name": "X-Key", "secretKeyRef": {"name": "key", "key": "k"}}],
-        },
-        "model.baseURL must be an https address",
-        id="a proxy reads no header",
-    ),
-    pytest.param(
-        AGENT,
-        "spec.model.fallbacks",
-        [
-            {
-                "name": "b",
-                "baseURL": "http://models.example.com/v1",
-                "proxyURL": "http://proxy.example.com:3128",
-                "apiKeySecretRef": {"name": "key"},
-            }
-        ],
-        "model.fallbacks.baseURL must be an https address",
-        id="a proxy reads no key of a fallback",
+    *(
+        pytest.param(
+            AGENT,
+            "spec.model.fallbacks",
+            [{**MODEL_BEHIND_PROXY, **credentials}],
+            "model.fallbacks.baseURL must be an https",
+            id=f"a proxy reads no {name} of a fallback",
+        )
+        for name, credentials in CREDENTIALS.items()
     ),
     pytest.param(
         AGENT, "spec.model.fallbacks", [{"name": "b"}] * 5, "must have at most 4 items", id="fallbacks are few"

@@ -180,7 +180,7 @@ class AgentReconciler:
         )
         stopped = await write_children(self.cluster, unseen_secrets_first(self.cluster, access))
         facts = {} if stopped else ingress_facts(observed, self.settings)
-        await self.mounts.refresh(observed)
+        await self.mounts.refresh_pods(observed)
         await self.preflights.interrupt(observed)
         deployments = deployments_of(observed)
         if stopped is None and deployments and self.sleep.ends_while_blocked(observed, deployments[0]):
@@ -237,7 +237,7 @@ class AgentReconciler:
         if is_asleep:
             children = children.without_pod()
         stopped = await self._write_revision(observed, children)
-        await self.mounts.refresh(observed)
+        await self.mounts.refresh_pods(observed)
         if stopped is not None:
             return StageOutcomes(
                 resolved=(),

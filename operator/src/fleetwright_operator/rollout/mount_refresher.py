@@ -44,7 +44,7 @@ class MountRefresher:
         self._seconds = seconds
         self._repetitions: dict[Key, _Repetition] = {}
 
-    async def refresh(self, observed: ObservedAgent) -> None:
+    async def refresh_pods(self, observed: ObservedAgent) -> None:
         """Annotate the agent's running pods if an object that they mount has changed."""
         now, value = self._now(), self._hash_mounted(observed)
         repetition = self._repetitions.pop(observed.entry.id, None)
