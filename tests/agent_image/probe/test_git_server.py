@@ -7,10 +7,10 @@ import pytest
 from tests.support.agent.git_backend import run_git, serve_repositories
 from tests.support.certificates import certify_loopback
 from tests.support.http.proxy import run_proxy
+from tests.support.machine import ceiling
 
 from fleetwright_agent.__main__ import main
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 NAMES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
@@ -147,8 +147,57 @@ def test_proxy_forwards_requests_for_a_server_without_encryption(read, plain, pr
 
 def test_proxy_never_reads_credentials(read, plain, proxy, tmp_path):
     code, errors = read(plain[1], f"--proxy-url=http://127.0.0.1:{proxy.port}", credentials(tmp_path, plain[0]))
-    assert (code, "source.git.secretRef: a proxy reads the credentials of an http address" in errors) == (2, True)
+    wanted = f"source.git.secretRef: the proxy http://127.0.0.1:{proxy.port} reads the credentials of an http address"
+    assert (code, wanted in errors) == (2, True), errors
     assert proxy.heads == []
+
+
+def test_proxy_of_the_environment_never_reads_credentials(read, plain, proxy, tmp_path, monkeypatch):
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
+    option = credentials(tmp_path, plain[0])
+    code, errors = read(plain[1], option)
+    assert code == 2
+    assert "source.git.secretRef: the proxy of the environment reads the credentials of an http address" in errors
+    assert proxy.heads == []
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert read(plain[1], option) == (0, "")
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize("failing", ["do_GET", "do_POST"])
+def test_failure_of_the_server_fetches_no_history(read, plain, status, failing):
+    """The first request lists references, the second one fetches a commit. Its failure is no reason to fetch all."""
+    handler, url = plain
+    requests = []
+
+    def fail(self):
+        requests.append(self.path)
+        self.send_response(status)
+        self.send_header("Retry-After", "3600")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    setattr(handler, failing, fail)
+    code, errors = read(url)
+    assert (code, f"{url} cannot answer now (status {status})" in errors) == (75, True), errors
+    assert len(requests) == 1
+
+
+def test_server_that_fails_once_is_asked_again(read, plain):
+    handler, url = plain
+    serve, statuses = handler.do_GET, [503]
+
+    def fail_once(self):
+        if not statuses:
+            serve(self)
+            return
+        self.send_response(statuses.pop())
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    handler.do_GET = fail_once
+    assert read(url, f"--patience={ceiling()}") == (0, "")
+    assert not statuses
 
 
 def test_redirect_through_a_proxy_stays_within_one_origin(read, plain, proxy):

@@ -8,8 +8,6 @@ from tests.support.agent.git_backend import run_git, serve_repositories
 
 from fleetwright_agent.__main__ import main
 
-# The library does not close responses that it rejects. The command exits anyway.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 HEAD = "---\nname: haiku\ndescription: Writes haiku.\n---"
 
 
@@ -165,7 +163,7 @@ def test_skill_probe_names_an_unreachable_server(capsys):
     ("failure", "says"),
     [
         pytest.param(
-            lambda handler: handler.send_error(503), "does not answer as a git server", id="it says that it is down"
+            lambda handler: handler.send_error(503), "cannot answer now (status 503)", id="it says that it is down"
         ),
         pytest.param(lambda handler: handler.connection.close(), "cannot be reached", id="it hangs up"),
         pytest.param(_garbled, "cannot be reached", id="what comes is garbled on its way"),

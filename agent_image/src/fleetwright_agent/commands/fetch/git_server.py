@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
@@ -35,7 +36,14 @@ _UNKNOWN_AUTHORITY: Final = (18, 19, 20, 21)
 
 
 class UnreachableServer(Exception):  # noqa: N818 - describes the server
-    """The git server could not be reached. A later attempt may succeed."""
+    """The git server could not be reached, or cannot answer now. A later attempt may succeed.
+
+    The text completes a sentence that begins with the server.
+    """
+
+
+class _ServerFailedError(HTTPError):
+    """A response says that the server cannot answer now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +85,7 @@ def retry_unreachable(attempt: Callable[[], None], server: GitServer, *, patienc
             attempt()
         except UnreachableServer as error:
             if time.monotonic() - started >= patience:
-                reason = f": {error}" if str(error) else ""
-                raise SourceUnavailable(f"{server} cannot be reached{reason}") from error
+                raise SourceUnavailable(f"{server} {error}") from error
         else:
             return
         time.sleep(_PAUSE_SECONDS)
@@ -91,7 +98,7 @@ def explain_errors(server: GitServer) -> Iterator[None]:
     Raises:
         ConfigurationError: The server or the proxy requires other credentials, or there is no such repository.
         SourceUnavailable: The server does not answer as a git server, or a certificate is not trusted.
-        UnreachableServer: The server cannot be reached.
+        UnreachableServer: The server cannot be reached, or cannot answer now.
     """
     try:
         yield
@@ -115,7 +122,7 @@ def raise_network_error(server: GitServer, error: Exception) -> None:
 
     Raises:
         SourceUnavailable: The certificate of the server or of the proxy is not trusted. It may be replaced later.
-        UnreachableServer: The server cannot be reached.
+        UnreachableServer: The server cannot be reached, or cannot answer now.
     """
     causes = list(_iterate_causes(error))
     if not any(isinstance(cause, HTTPError) for cause in causes):
@@ -124,8 +131,10 @@ def raise_network_error(server: GitServer, error: Exception) -> None:
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):
             raise SourceUnavailable(_describe_certificate(server, cause, by_proxy=by_proxy)) from error
-    reasons = [cause.original_error for cause in causes if isinstance(cause, ProxyError)]
-    raise UnreachableServer(str(reasons[0]) if reasons and server.proxy_url else "") from error
+    statuses = [f"cannot answer now ({cause})" for cause in causes if isinstance(cause, _ServerFailedError)]
+    reasons = [f"cannot be reached: {cause.original_error}" for cause in causes if isinstance(cause, ProxyError)]
+    described = statuses or (reasons if server.proxy_url else [])
+    raise UnreachableServer(described[0] if described else "cannot be reached") from error
 
 
 def _describe_certificate(server: GitServer, error: ssl.SSLCertVerificationError, *, by_proxy: bool) -> str:
@@ -155,25 +164,27 @@ def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
 def git_client(server: GitServer) -> HttpGitClient:
     """Return a client for the server of a repository, which follows no redirect to another origin.
 
-    Raises: ConfigurationError: The folder has no credentials, the file has no certificates, or the proxy would read the
+    Raises: ConfigurationError: The folder has no credentials, the file has no certificates, or a proxy would read the
         credentials.
     """
     parts = urlsplit(server.url)
-    if server.proxy_url is not None and server.credentials is not None and parts.scheme != "https":
-        raise ConfigurationError(
-            "source.git.secretRef: a proxy reads the credentials of an http address; use an https address in"
-            " source.git.url, or remove source.git.proxyURL"
-        )
     name, password = _read_credentials(server.credentials)
     base = f"{parts.scheme}://{parts.netloc}"
     authorities = _public_authorities() if server.ca_file is None else _read_authorities(server.ca_file)
     pool = _build_pool(server, base, authorities)
+    if password is not None and parts.scheme != "https" and isinstance(pool, _SingleOriginProxyPool):
+        # dulwich reads only the variable in lower case.
+        remedy = "remove source.git.proxyURL" if server.proxy_url is not None else "add its host to no_proxy"
+        raise ConfigurationError(
+            f"source.git.secretRef: {server.proxy_label} reads the credentials of an http address; use an https"
+            f" address in source.git.url, or {remedy}"
+        )
     return HttpGitClient(
         base, username=name, password=password, timeout=_TIMEOUT_SECONDS, quiet=True, pool_manager=pool
     )
 
 
-def _build_pool(server: GitServer, base: str, authorities: ssl.SSLContext) -> urllib3.PoolManager:
+def _build_pool(server: GitServer, base: str, authorities: ssl.SSLContext) -> "_SingleOriginPool":
     if server.proxy_url is not None:
         return _SingleOriginProxyPool(
             server.proxy_url,
@@ -206,7 +217,12 @@ class _SingleOriginPool(urllib3.PoolManager):
     def urlopen(  # type: ignore[override] # the parent's stub leaves the keywords untyped
         self, method: str, url: str, redirect: bool = True, **keywords: Any
     ) -> urllib3.BaseHTTPResponse:
-        """Raises: ConfigurationError: A redirect leads to another origin."""
+        """Send a request.
+
+        Raises:
+            ConfigurationError: A redirect leads to another origin.
+            HTTPError: The server cannot be reached, or it cannot answer now.
+        """
         parts = urllib3.util.parse_url(url)
         origin = (parts.scheme, parts.host, parts.port)
         self._first = self._first or origin
@@ -215,7 +231,13 @@ class _SingleOriginPool(urllib3.PoolManager):
             raise ConfigurationError(
                 f"the git server redirects to another server, {there}; use its address in source.git.url"
             )
-        return super().urlopen(method, url, redirect=redirect, **keywords)
+        # By default urllib3 waits as long as the server asks for, which may be hours.
+        keywords.setdefault("retries", urllib3.Retry(3, respect_retry_after_header=False))
+        response = super().urlopen(method, url, redirect=redirect, **keywords)
+        if response.status == HTTPStatus.TOO_MANY_REQUESTS or response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            response.close()
+            raise _ServerFailedError(f"status {response.status}")
+        return response
 
 
 class _SingleOriginProxyPool(_SingleOriginPool, urllib3.ProxyManager):
