@@ -8,8 +8,6 @@ from tests.support.agent.git_backend import run_git, serve_repositories
 
 from fleetwright_agent.__main__ import main
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 
 @pytest.fixture
 def repository(tmp_path):

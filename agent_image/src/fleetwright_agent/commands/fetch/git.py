@@ -23,7 +23,7 @@ from fleetwright_agent.commands.fetch.git_server import (
     raise_network_error,
     retry_unreachable,
 )
-from fleetwright_agent.commands.fetch.memory_limit import limit_memory
+from fleetwright_agent.commands.fetch.memory_limit import run_within_memory
 from fleetwright_agent.config.mounted_files import ConfigurationError, UnusableContent
 
 _PLAIN: Final = (0o100644, 0o100755, 0o100664)
@@ -47,11 +47,16 @@ def fetch(source: GitSource, into: Path, *, patience: float) -> None:
     """
 
     def attempt() -> None:
-        with limit_memory(), tempfile.TemporaryDirectory() as place, Repo.init_bare(place) as repo:
-            _download(source, repo)
-            _write(_tree(source, repo), repo, into)
+        with tempfile.TemporaryDirectory() as place:
+            run_within_memory(lambda: _fetch_files(source, Path(place), into))
 
     retry_unreachable(attempt, source.server, patience=patience)
+
+
+def _fetch_files(source: GitSource, place: Path, into: Path) -> None:
+    with Repo.init_bare(str(place)) as repo:
+        _download(source, repo)
+        _write(_tree(source, repo), repo, into)
 
 
 def _download(source: GitSource, repo: Repo) -> None:

@@ -3,9 +3,16 @@
 A pack of a megabyte can contain an object of a gigabyte. The kernel would kill the container without a message.
 """
 
+import ctypes
+import multiprocessing
+import os
+import pickle
 import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
+import signal
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
 
@@ -13,34 +20,99 @@ from fleetwright_agent.config.mounted_files import ConfigurationError
 
 _CGROUP: Final = Path("/sys/fs/cgroup/memory.max")
 _SHARE: Final = 0.85
-"""The rest is for what the limit does not count, such as the code of libraries."""
+"""The rest is for what the limit does not count: the code of libraries, and memory that the child copies on writing.
+
+The limit also counts the memory that the child shares with its parent.
+"""
+_PR_SET_PDEATHSIG: Final = 1
 _MEBIBYTE: Final = 1024 * 1024
 
 
-@contextmanager
-def limit_memory(cgroup: Path = _CGROUP) -> Iterator[None]:
-    """Limit the data of this process (RLIMIT_DATA) to a share of the memory of its container.
+def run_within_memory(work: Callable[[], None], *, cgroup: Path = _CGROUP) -> None:
+    """Run `work` in a child process, and limit its data (RLIMIT_DATA) to a share of the container's memory.
+
+    dulwich applies deltas in compiled code, which aborts the process if memory is exhausted. So the limit applies to a
+    child.
 
     Args:
+        work: It changes files only.
         cgroup: The file with the limit of the container in bytes, or `max`.
 
     Raises:
         ConfigurationError: The repository needs more memory. A later attempt may transfer less of it.
+        ChildProcessError: The child ended without a result.
+        Exception: An error of the work, with the traceback of the child as a note.
     """
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limits = [limit for limit in (_read_memory_share(cgroup), soft) if limit != resource.RLIM_INFINITY]
-    chosen = min(limits, default=resource.RLIM_INFINITY)
-    resource.setrlimit(resource.RLIMIT_DATA, (chosen, hard))
-    try:
-        yield
-    except MemoryError:
-        size = "the available memory" if chosen == resource.RLIM_INFINITY else f"{chosen // _MEBIBYTE} MiB of memory"
+    limit = _choose_limit(cgroup)
+    receiver, sender = multiprocessing.Pipe(duplex=False)
+    arguments = (limit, work, sender, os.getpid())
+    child = multiprocessing.get_context("fork").Process(target=_run_limited_work, args=arguments)
+    with receiver:
+        with sender:
+            child.start()
+        try:
+            error: BaseException | None = receiver.recv()
+        except EOFError:
+            child.join()
+            error = _explain_end(child.exitcode)
+        except BaseException:
+            child.kill()
+            raise
+        finally:
+            child.join()
+    if isinstance(error, MemoryError):
+        size = "the available memory" if limit == resource.RLIM_INFINITY else f"{limit // _MEBIBYTE} MiB of memory"
         raise ConfigurationError(
             f"the repository needs more than {size} to unpack; "
             "remove its large files, also from its history, or use a smaller repository"
-        ) from None
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+        )
+    if error is not None:
+        raise error
+
+
+def _explain_end(exit_code: int | None) -> Exception:
+    if exit_code in {-signal.SIGABRT, -signal.SIGKILL}:
+        # The compiled code has aborted, or the kernel has killed the child for the memory of the container.
+        return MemoryError()
+    return ChildProcessError(f"the process that unpacks the repository ended with {exit_code} and no result")
+
+
+def _run_limited_work(
+    limit: int, work: Callable[[], None], report: "Connection[Exception | None, object]", parent: int
+) -> None:
+    with suppress(AttributeError):  # Other systems than Linux lack this call.
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # The parent ended before the call.
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    try:
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+        work()
+    except MemoryError:
+        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+        report.send(MemoryError())
+    except Exception as error:
+        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+        report.send(_make_picklable(error))
+    else:
+        report.send(None)
+
+
+def _make_picklable(error: Exception) -> Exception:
+    """Return the error with its traceback as a note, or as a RuntimeError if a pickle cannot restore it."""
+    trace = "".join(traceback.format_exception(error))
+    error.add_note(trace)
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - the data is our own
+    except Exception:
+        return RuntimeError(trace)
+    return error
+
+
+def _choose_limit(cgroup: Path) -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    limits = [limit for limit in (_read_memory_share(cgroup), soft) if limit != resource.RLIM_INFINITY]
+    return min(limits, default=resource.RLIM_INFINITY)
 
 
 def _read_memory_share(cgroup: Path) -> int:

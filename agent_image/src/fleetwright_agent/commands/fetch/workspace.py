@@ -19,7 +19,7 @@ from dulwich.refs import HEADREF, Ref
 from dulwich.repo import Repo
 
 from fleetwright_agent.commands.fetch.git_server import GitServer, explain_errors, git_client, retry_unreachable
-from fleetwright_agent.commands.fetch.memory_limit import limit_memory
+from fleetwright_agent.commands.fetch.memory_limit import run_within_memory
 from fleetwright_agent.config.mounted_files import ConfigurationError
 
 _STAGING: Final = ".fleetwright-clone"
@@ -48,8 +48,9 @@ def clone(source: WorkspaceSource, into: Path, *, patience: float) -> str:
         if any(each.name != _STAGING for each in into.iterdir()):
             return ""
         try:
-            with limit_memory():
-                retry_unreachable(lambda: _clone(source, staging), source.server, patience=patience)
+            retry_unreachable(
+                lambda: run_within_memory(lambda: _clone(source, staging)), source.server, patience=patience
+            )
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
             raise
