@@ -1,4 +1,4 @@
-"""Validates arguments against an untrusted JSON Schema in bounded time.
+"""Validates arguments against an untrusted JSON Schema in bounded CPU time.
 
 This module does not resolve references to other documents. It rejects `$schema` and `$id` below a schema's root,
 because the keywords of another dialect would bypass the time limit. It does not evaluate untrusted patterns. It rejects
@@ -19,7 +19,10 @@ import regex  # type: ignore[import-untyped]  # it has no types
 from jsonschema.validators import extend, validator_for
 
 _SECONDS: Final = 0.25
-"""The time limit of a validation, which blocks the event loop. Validation normally takes a few milliseconds."""
+"""The limit of the CPU time of a validation, which blocks the event loop. Validation normally takes a few milliseconds.
+
+A limit of the wall-clock time would refuse valid arguments while other programs use the processors.
+"""
 _LARGEST: Final = 50_000
 """The largest number of values in a schema."""
 # An empty registry: a reference in a schema must not cause a network request.
@@ -41,7 +44,7 @@ class _Look:
 
     @property
     def left(self) -> float:
-        left = self.ends - time.monotonic()
+        left = self.ends - time.thread_time()
         if left <= 0:
             raise UndecidableSchema("it takes too long")
         return left
@@ -57,7 +60,7 @@ def validation_error(
 
     Raises: UndecidableSchema.
     """
-    before = _look.set(_Look(time.monotonic() + _SECONDS, patterns))
+    before = _look.set(_Look(time.thread_time() + _SECONDS, patterns))
     try:
         kind = validator_for(schema, default=jsonschema.Draft202012Validator)
         _readable(schema, kind, patterns=patterns)
