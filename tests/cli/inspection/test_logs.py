@@ -1,10 +1,12 @@
 """`fleetwright logs`: which lines belong to a task, and the command with a program that is kubectl."""
 
 import json
+import re
 import signal
 import tracemalloc
 from contextlib import aclosing
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -41,6 +43,7 @@ OTHER_FIRST = log_line(6, task=OTHER, message="task accepted")
 PEER_NEXT = log_line(7, "clerk", task=OTHER, message="task continues")
 CONTINUES = log_line(2, task=ROOT, message="task continues")
 SAME_NAME = AgentLogLine("desk", "shop", "desk-1", FIRST.fields | {"task": OTHER})
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 DESK, CLERK = LoggingAgent("team", "desk"), LoggingAgent("team", "clerk")
 LINES = [STRANGE, NEXT, RESTS, ENDS, WARNS, BEGUN]
 
@@ -57,12 +60,28 @@ LINES = [STRANGE, NEXT, RESTS, ENDS, WARNS, BEGUN]
     ],
 )
 def test_trail_finds_the_lines_of_a_task(wanted, lines):
-    assert TaskTrail(wanted).take(LINES) == lines
+    assert find_lines(TaskTrail(wanted), LINES) == lines
 
 
-def test_trail_finds_earlier_lines_once_they_are_known_to_belong():
+def find_lines(trail, lines):
+    """Return the lines of the search in time order. Read them again while further ones turn out to belong to it."""
+    found = []
+    while len(again := [line for line in lines if trail.learn_line(line)]) > len(found):
+        found = again
+    return sorted(found, key=lambda line: line.at)
+
+
+def test_trail_names_tasks_whose_lines_must_be_read_again():
     trail = TaskTrail(ROOT)
-    assert [list(trail.take([each])) for each in (WARNS, STRANGE, BEGUN, RESTS)] == [[], [], [BEGUN, WARNS], [RESTS]]
+    tasks = {WARNS.task, STRANGE.task}
+    assert [trail.learn_line(line) for line in (WARNS, STRANGE)] == [False, False]
+    assert not trail.select_known(tasks)
+    assert trail.learn_line(BEGUN)
+    assert trail.select_known(tasks) == {WARNS.task}
+
+
+def test_text_that_is_too_long_for_an_id_names_no_task():
+    assert [log_line(1, task="x" * length).task for length in (256, 257)] == ["x" * 256, ""]
 
 
 def test_log_line_is_one_line_without_control_characters():
@@ -113,7 +132,7 @@ def test_logs_prints_one_task_across_its_agents(fleet: Fleet, cluster: Path) -> 
     documents = list(yaml.safe_load_all(_logs(fleet, cluster, PEER, "-o", "yaml").stdout))
     assert [document["pod"] for document in documents] == ["clerk-1", "clerk-1"]
     calls = (cluster / "calls").read_text()
-    assert "--namespace team logs clerk-1 -c agent --since=24h --previous" in calls
+    assert re.search(r"--namespace team logs clerk-1 -c agent --since-time=\S+Z --previous", calls)
 
 
 def test_logs_follows_all_agents(fleet: Fleet, cluster: Path) -> None:
@@ -155,7 +174,7 @@ def test_logs_names_each_log_that_cannot_be_read(fleet: Fleet, cluster: Path, go
         (cluster / name).unlink()
     ended = _logs(fleet, cluster, ROOT)
     assert (ended.returncode, len(ended.stdout.splitlines())) == (code, shown), ended.stderr
-    assert ended.stderr.count("the log of pod") == len(gone)
+    assert ended.stderr.count("log of pod") == len(gone)
 
 
 async def test_log_that_takes_too_long_is_a_failure(fleet: Fleet, cluster: Path) -> None:
@@ -163,7 +182,7 @@ async def test_log_that_takes_too_long_is_a_failure(fleet: Fleet, cluster: Path)
     pods = (cluster / "pods.json").read_text()
     program.write_text(f"#!/bin/sh\ncase \"$*\" in *desk-1*) exec sleep 60;; *logs*) ;; *) echo '{pods}';; esac\n")
     program.chmod(0o755)
-    reading = await ClusterLogs((), everywhere=False, kubectl=str(program), seconds=10).read("1h", TaskTrail(ROOT))
+    reading = await ClusterLogs((), everywhere=False, kubectl=str(program), seconds=10).read(LONG_AGO, TaskTrail(ROOT))
     assert [str(each).partition(":")[0] for each in reading.failures] == ["the log of pod desk-1 cannot be read"]
 
 
@@ -189,7 +208,7 @@ async def test_follow_begins_before_the_first_reading(fleet: Fleet, cluster: Pat
 )
 def test_trail_knows_the_end_of_a_task(wanted, lines, ended):
     trail = TaskTrail(wanted)
-    trail.take(lines)
+    find_lines(trail, lines)
     assert trail.has_ended is ended
 
 
@@ -207,7 +226,7 @@ def test_trail_knows_the_end_of_a_task(wanted, lines, ended):
 )
 def test_trail_names_the_tasks_whose_first_lines_are_missing(lines, missing):
     trail = TaskTrail(ROOT)
-    trail.take(lines)
+    find_lines(trail, lines)
     assert trail.incomplete_tasks == missing
 
 
@@ -221,7 +240,7 @@ def test_trail_names_the_tasks_whose_first_lines_are_missing(lines, missing):
 )
 def test_trail_names_the_tasks_of_peers_without_a_line(lines, unseen):
     trail = TaskTrail(ROOT)
-    trail.take(lines)
+    find_lines(trail, lines)
     assert trail.unseen_peer_tasks == unseen
 
 
@@ -234,7 +253,7 @@ def test_trail_names_the_tasks_of_peers_without_a_line(lines, unseen):
 )
 def test_trail_accepts_fields_of_any_type(fields):
     trail = TaskTrail(ROOT)
-    trail.take([FIRST, log_line(2, **fields), ENDS])
+    find_lines(trail, [FIRST, log_line(2, **fields), ENDS])
     assert (trail.has_ended, trail.incomplete_tasks, trail.unseen_peer_tasks) == (True, {}, {})
 
 
@@ -292,6 +311,52 @@ def test_follow_ends_with_the_task(fleet: Fleet, cluster: Path, written: bool) -
     assert ended.stdout.count("task rests") == 2
 
 
+def _wrap_kubectl(cluster: Path, cases: str) -> None:
+    """Let a shell script run before the program. Args: `cases` are those of a `case` over its arguments."""
+    program, wrapped = cluster / "bin" / "kubectl", cluster / "bin" / "wrapped-kubectl"
+    program.rename(wrapped)
+    program.write_text(f'#!/bin/sh\ncase "$*" in\n{cases}\nesac\nexec {wrapped} "$@"\n')
+    program.chmod(0o755)
+
+
+@pytest.mark.parametrize("seconds", [0, pytest.param(4, id="a reading that takes longer than a look for pods")])
+def test_follow_shows_earlier_lines_that_a_later_line_links(fleet: Fleet, cluster: Path, seconds) -> None:
+    """The last line of the task of the peer links a third task, whose only line was left out too."""
+    third = log_line(2, "clerk", task=OTHER, message="task accepted")
+    links = replace(WARNS, fields={**WARNS.fields, "peerTask": OTHER, "peer": "default/clerk"})
+    _write_lines(cluster / "clerk-1.previous", PEER_FIRST, third, links)
+    _write_lines(cluster / "clerk-1.logs", RESTS)
+    _write_lines(cluster / "clerk-1.follow")
+    _write_lines(cluster / "desk-1.logs", FIRST)
+    _write_lines(cluster / "desk-1.follow", FIRST, BEGUN, ENDS)
+    _wrap_kubectl(cluster, f"*--follow*) ;;\n*logs*) sleep {seconds};;")
+    ended = _logs(fleet, cluster, ROOT, "--follow", "-o", "json")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    wanted = [FIRST, BEGUN, PEER_FIRST, third, links, RESTS, ENDS]
+    shown = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert sorted(each["message"] for each in shown) == sorted(each.message for each in wanted)
+
+
+def test_follow_shows_lines_of_other_agents_that_came_before_the_link(fleet: Fleet, cluster: Path) -> None:
+    """The reading that began the command has none of the lines of the peer."""
+    _write_lines(cluster / "clerk-1.previous")
+    _write_lines(cluster / "clerk-1.logs")
+    _write_lines(cluster / "clerk-1.follow", PEER_FIRST, WARNS)
+    _write_lines(cluster / "desk-1.logs", FIRST)
+    _write_lines(cluster / "desk-1.lines", BEGUN, ENDS)
+    # The log of the peer has its lines when they are followed, and the line that links them comes later.
+    follow_peer = f"cp {cluster}/clerk-1.follow {cluster}/clerk-1.logs; touch {cluster}/followed"
+    follow_desk = f"until test -e {cluster}/followed; do sleep 0.05; done; sleep 1; cat {cluster}/desk-1.lines; exit"
+    _wrap_kubectl(cluster, f"*clerk-1*--follow*) {follow_peer};;\n*desk-1*--follow*) {follow_desk};;")
+    ended = _logs(fleet, cluster, ROOT, "--follow", "-o", "json")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    shown = [json.loads(line)["message"] for line in ended.stdout.splitlines()]
+    assert sorted(shown) == sorted(each.message for each in (FIRST, BEGUN, PEER_FIRST, WARNS, ENDS))
+    starts = re.findall(r"logs clerk-1 -c agent --since-time=(\S+)Z\n", (cluster / "calls").read_text())
+    first, again = map(datetime.fromisoformat, starts)
+    assert again - first > timedelta(hours=23), "the second reading begins when the task was seen first"
+
+
 NOISE = 25_000
 
 
@@ -313,7 +378,7 @@ async def test_logs_keep_the_lines_of_the_task_only(fleet: Fleet, cluster: Path)
     logs = ClusterLogs((), everywhere=False, kubectl=str(cluster / "bin" / "kubectl"))
     tracemalloc.start()
     try:
-        reading = await logs.read("24h", TaskTrail(ROOT))
+        reading = await logs.read(LONG_AGO, TaskTrail(ROOT))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -351,5 +416,5 @@ async def test_log_is_read_again_only_if_needed(fleet: Fleet, cluster: Path, tas
         f'case "$*" in *clerk-1*) touch {cluster}/read;; esac\nexit $code\n'
     )
     program.chmod(0o755)
-    await ClusterLogs((), everywhere=False, kubectl=str(program)).read("24h", TaskTrail(ROOT))
+    await ClusterLogs((), everywhere=False, kubectl=str(program)).read(LONG_AGO, TaskTrail(ROOT))
     assert (cluster / "calls").read_text().count("logs clerk-1") == reads

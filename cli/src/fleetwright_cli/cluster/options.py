@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from functools import wraps
 from typing import Any, Final
 
 import click
 
 _DURATION: Final = re.compile(r"(\d+[hms])+", re.ASCII)
+_LONGEST_SECONDS: Final = 100 * 365 * 24 * 3600
 OUTPUT: Final = click.option(
     "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True
 )
@@ -22,6 +24,13 @@ def check_duration(context: click.Context, parameter: click.Parameter, value: st
     if not _DURATION.fullmatch(value):
         raise click.BadParameter(f"{value!r} is not a duration such as 90m or 24h", context, parameter)
     return value
+
+
+def parse_duration(text: str) -> timedelta:
+    """Return a duration that `check_duration` accepts, such as 1h30m, but at most a hundred years."""
+    seconds = {"h": 3600, "m": 60, "s": 1}
+    total = sum(int(number) * seconds[unit] for number, unit in re.findall(r"(\d+)([hms])", text, re.ASCII))
+    return timedelta(seconds=min(total, _LONGEST_SECONDS))
 
 
 def on_cluster(command: Callable[..., None]) -> Callable[..., None]:

@@ -2,14 +2,16 @@
 
 import json
 import sys
+import time
+from collections import OrderedDict
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from fleetwright_cli.cluster.options import OUTPUT, PLACE, check_duration
+from fleetwright_cli.cluster.options import OUTPUT, PLACE, check_duration, parse_duration
 from fleetwright_cli.cluster.output import dump_yaml
 from fleetwright_cli.cluster.tables import visible
 from fleetwright_cli.terminal.commands import with_options
@@ -17,9 +19,10 @@ from fleetwright_cli.terminal.headless.outcome import ExitCode
 
 if TYPE_CHECKING:
     from fleetwright_cli.inspection.log_lines import AgentLogLine, LoggingAgent, TaskTrail
-    from fleetwright_cli.inspection.log_reading import ClusterLogs, LogSource
+    from fleetwright_cli.inspection.log_reading import ClusterLogs, LogReading, LogSource
 
 _MOST_RECENT: Final = 50_000
+_OVERLAP: Final = timedelta(seconds=5)
 
 
 @click.command("logs")
@@ -54,7 +57,7 @@ def logs_command(
         raise click.BadParameter(f"give at least {SHORTEST} characters of an id", param_hint="TASK")
     view = _LogView(ClusterLogs(place_options(context, namespace), everywhere), TaskTrail(task), output)
     try:
-        found = finished(partial(view.print, since, follow=follow))
+        found = finished(partial(view.print, parse_duration(since), follow=follow))
     except KeyboardInterrupt:
         view.report_missing()
         sys.exit(view.code)
@@ -77,39 +80,78 @@ class _LogView:
         self._width = 0
         self._sources: Sequence[LogSource] = ()
         self._has_shown = False
+        self._shown: OrderedDict[str, None] = OrderedDict()
+        """The keys of the last lines that were printed."""
+        self._failures: set[str] = set()
         self.code = 0
         """The exit code, by the logs that could be read."""
 
-    async def print(self, since: str, *, follow: bool) -> bool:
+    async def print(self, since: timedelta, *, follow: bool) -> bool:
         """Print the existing lines, and with `follow` new ones until the task has ended. Return False if there is none.
+
+        Args: `since` is the largest age of the existing lines.
 
         Raises: TransportError: The agents cannot be listed.
         """
-        start = datetime.now(UTC)
-        reading = await self._logs.read(since, self._trail)
-        for failure in reading.failures:
-            click.echo(f"Error: {failure}", err=True)
-        if reading.failures:
-            self.code = ExitCode.FAILED if reading.is_readable else ExitCode.UNREACHABLE
-        self._sources = reading.sources
-        self._show(reading.lines)
+        now = datetime.now(UTC)
+        reading = await self._read(now - since)
+        if reading.failures and not reading.is_readable:
+            self.code = ExitCode.UNREACHABLE
+        self._show_new(reading.lines)
         if follow and not self._trail.has_ended:
-            await self._follow(start, reading.lines)
+            await self._follow(now, OrderedDict.fromkeys(reading.other_tasks, now - since))
         return self._has_shown
 
-    async def _follow(self, start: datetime, known: "Sequence[AgentLogLine]") -> None:
+    async def _read(self, start: datetime) -> "LogReading":
+        reading = await self._logs.read(start, self._trail)
+        for failure in map(str, reading.failures):
+            self.code = self.code or ExitCode.FAILED
+            if failure not in self._failures:
+                self._failures.add(failure)
+                click.echo(f"Error: {failure}", err=True)
+        self._sources = reading.sources
+        return reading
+
+    async def _follow(self, start: datetime, others: OrderedDict[str, datetime]) -> None:
+        """Print new lines.
+
+        Args:
+            start: When the first reading began.
+            others: The tasks of lines that were left out, and since when they may have lines.
+        """
         # Following begins a little earlier than the first reading, so no line is missed and some come twice.
-        recent = dict.fromkeys(_key(line) for line in known)
         async for line in self._logs.follow(start):
             if line is None:
                 # The last lines of other agents may come after the end of the task.
                 if self._trail.has_ended:
                     return
-            elif (key := _key(line)) not in recent:
-                recent[key] = None
-                self._show(self._trail.take([line]))
-            while len(recent) > _MOST_RECENT:
-                del recent[next(iter(recent))]
+            elif self._trail.learn_line(line):
+                self._show_new([line])
+            elif line.task:
+                # The time that a line names may be wrong.
+                seen = min(max(line.at, start.timestamp()), time.time())
+                others.setdefault(line.task, datetime.fromtimestamp(seen, UTC))
+                if len(others) > _MOST_RECENT:
+                    others.popitem(last=False)
+            # A line may link a task whose earlier lines were left out.
+            while linked := self._trail.select_known(others.keys()):
+                earliest = min(others.pop(task) for task in linked)
+                again = await self._read(earliest - _OVERLAP)
+                for task in again.other_tasks:
+                    others.setdefault(task, earliest)
+                # The reading may have the end of the task, so what it shows of the time since the start counts too.
+                self._show_new([line for line in again.lines if line.task in linked or line.at >= start.timestamp()])
+
+    def _show_new(self, lines: "Sequence[AgentLogLine]") -> None:
+        new = {_key(line): line for line in lines if _key(line) not in self._shown}
+        self._shown.update(dict.fromkeys(new))
+        while len(self._shown) > _MOST_RECENT:
+            self._shown.popitem(last=False)
+        self._has_shown = self._has_shown or bool(new)
+        self._width = max([self._width, *(len(line.agent) for line in new.values())])
+        for line in new.values():
+            text = line.text(self._width) if self._output == "text" else _shown(line.document, self._output)
+            click.echo(text)
 
     def report_missing(self) -> None:
         """Name the tasks of which lines are missing, and how far back the logs of their agents reach."""
@@ -121,13 +163,6 @@ class _LogView:
                 text = describe_missing_lines(what.format(visible(task), visible(str(agent))), agent, self._sources)
                 click.echo(f"Incomplete: {text}", err=True)
                 self.code = self.code or ExitCode.FAILED
-
-    def _show(self, lines: "Sequence[AgentLogLine]") -> None:
-        self._has_shown = self._has_shown or bool(lines)
-        self._width = max([self._width, *(len(line.agent) for line in lines)])
-        for line in lines:
-            text = line.text(self._width) if self._output == "text" else _shown(line.document, self._output)
-            click.echo(text)
 
 
 def describe_missing_lines(subject: str, agent: "LoggingAgent", sources: "Sequence[LogSource]") -> str:

@@ -5,8 +5,7 @@ conversation or a trace finds all of its tasks.
 """
 
 import json
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -16,7 +15,7 @@ from fleetwright_cli.cluster.tables import visible
 
 SHORTEST: Final = 8
 """The fewest characters of an id that are accepted instead of the whole id; `tasks` shows this many."""
-_MOST_WAITING: Final = 20_000
+_LONGEST_ID: Final = 256
 _BEGINNING: Final = "task accepted"
 _STARTS: Final = frozenset({_BEGINNING, "task continues"})
 """The messages of the line that an agent of the project's image writes when it starts to work on a message."""
@@ -56,6 +55,12 @@ class AgentLogLine:
     @property
     def message(self) -> str:
         return self.text_field("message")
+
+    @property
+    def task(self) -> str:
+        """The id of the task; empty if the line names none, or something too long to be an id."""
+        found = self.text_field("task")
+        return found if len(found) <= _LONGEST_ID else ""
 
     @property
     def at(self) -> float:
@@ -98,8 +103,6 @@ class TaskTrail:
         """Args: `wanted` is an id, or the beginning of one."""
         self._wanted = wanted
         self._tasks: set[str] = set()
-        self._waiting: deque[AgentLogLine] = deque(maxlen=_MOST_WAITING)
-        """Lines that belong to no known task. A later line may show that they do."""
         self._agents: dict[str, LoggingAgent] = {}
         """The agent of each task of which there is a line."""
         self._peer_tasks: dict[str, LoggingAgent] = {}
@@ -111,20 +114,6 @@ class TaskTrail:
         self._named: set[str] = set()
         """The tasks whose own id was searched for."""
         self._ended: set[str] = set()
-
-    def has_any_task(self, tasks: Set[str]) -> bool:
-        """Return whether one of these tasks is already known to belong to the search."""
-        return not self._tasks.isdisjoint(tasks)
-
-    def learn_line(self, line: AgentLogLine) -> bool:
-        """Return whether a line is known to belong to the search, and learn the ids of further tasks from it.
-
-        The trail stores no line. If a later line shows that this one belongs too, `has_any_task` becomes true for its
-        task, and the caller reads the log again.
-        """
-        if line.message in _STARTS:
-            self._logs_starts.add(line.source)
-        return self._belongs(line)
 
     @property
     def has_ended(self) -> bool:
@@ -148,28 +137,19 @@ class TaskTrail:
         """The peer of each task that an agent has begun at it, and of which no line was found."""
         return {task: peer for task, peer in self._peer_tasks.items() if task not in self._agents}
 
-    def take(self, lines: Iterable[AgentLogLine]) -> Sequence[AgentLogLine]:
-        """Return the lines that are now known to belong to the task, in time order.
+    def select_known(self, tasks: Set[str]) -> Set[str]:
+        """Return those of the tasks that are already known to belong to the search."""
+        return self._tasks & tasks
 
-        The last 20,000 other lines are kept, because a later line may show that they belong too.
+    def learn_line(self, line: AgentLogLine) -> bool:
+        """Return whether a line is known to belong to the search, and learn the ids of further tasks from it.
+
+        The trail stores no line. If a later line shows that this one belongs too, `select_known` returns its task, and
+        the caller reads the log again.
         """
-        for line in lines:
-            self._waiting.append(line)
-            if line.message in _STARTS:
-                self._logs_starts.add(line.source)
-        found: list[AgentLogLine] = []
-        known = -1
-        while known < len(self._tasks):
-            known = len(self._tasks)
-            rest: list[AgentLogLine] = []
-            for line in self._waiting:
-                (found if self._belongs(line) else rest).append(line)
-            self._waiting.clear()
-            self._waiting.extend(rest)
-        return sorted(found, key=lambda line: line.at)
-
-    def _belongs(self, line: AgentLogLine) -> bool:
-        task, peer_task = line.text_field("task"), line.text_field("peerTask")
+        if line.message in _STARTS:
+            self._logs_starts.add(line.source)
+        task, peer_task = line.task, line.text_field("peerTask")
         named = (task, line.text_field("context"), line.text_field("traceId"))
         if task not in self._tasks and not any(map(self._is_wanted, named)):
             return False

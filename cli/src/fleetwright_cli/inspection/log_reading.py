@@ -1,7 +1,7 @@
 """Reads the logs of containers with kubectl, and follows those of all agents, also of pods that appear later."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -65,6 +65,8 @@ class LogReading:
     failures: list[AgentUnreachable]
     is_readable: bool
     """True if a log could be read."""
+    other_tasks: Set[str]
+    """The tasks of all other lines. A later line may show that they belong to the search."""
 
 
 @dataclass(slots=True)
@@ -92,14 +94,14 @@ class ClusterLogs:
         found = await kubectl_json(self.kubectl, (*self.place, "get", "pods", *everywhere, "-l", AGENT_PODS))
         return [_to_source(each) for each in found.get("items") or ()]
 
-    async def read(self, since: str, trail: TaskTrail) -> LogReading:
+    async def read(self, start: datetime, trail: TaskTrail) -> LogReading:
         """Return the lines of a task at all agents, also those of containers that were restarted.
 
         The memory use does not grow with the other lines of the logs. The method reads a log again if the task of a
         line that it left out turns out to belong to the search.
 
         Args:
-            since: A duration of kubectl, such as 24h.
+            start: Older lines are left out.
             trail: Decides which lines belong to the task.
 
         Raises: TransportError: The pods cannot be listed, or kubectl is missing.
@@ -111,7 +113,7 @@ class ClusterLogs:
         failures: list[AgentUnreachable] = []
         unread = runs
         while unread:
-            found = await asyncio.gather(*(self._read(pod, run, since, trail, free) for pod, run in unread))
+            found = await asyncio.gather(*(self._read(pod, run, start, trail, free) for pod, run in unread))
             for (_, run), result in zip(unread, found, strict=True):
                 if isinstance(result, _KeptLines):
                     kept[run] = result
@@ -119,12 +121,13 @@ class ClusterLogs:
                 failures.append(result)
                 if run in kept:
                     kept[run].other_tasks.clear()
-            unread = [(pod, run) for pod, run in runs if run in kept and trail.has_any_task(kept[run].other_tasks)]
+            unread = [(pod, run) for pod, run in runs if run in kept and trail.select_known(kept[run].other_tasks)]
         lines = sorted((line for each in kept.values() for line in each.lines), key=lambda line: line.at)
-        return LogReading(pods, lines, failures, is_readable=bool(kept))
+        other_tasks = frozenset[str]().union(*(each.other_tasks for each in kept.values()))
+        return LogReading(pods, lines, failures, is_readable=bool(kept), other_tasks=other_tasks)
 
     async def _read(
-        self, pod: LogSource, run: ContainerRun, since: str, trail: TaskTrail, free: asyncio.Semaphore
+        self, pod: LogSource, run: ContainerRun, start: datetime, trail: TaskTrail, free: asyncio.Semaphore
     ) -> _KeptLines | AgentUnreachable:
         kept = _KeptLines()
 
@@ -134,17 +137,18 @@ class ClusterLogs:
                 return
             if trail.learn_line(line):
                 kept.lines.append(line)
-            elif task := line.text_field("task"):
-                kept.other_tasks.add(task)
+            elif line.task:
+                kept.other_tasks.add(line.task)
 
-        words = _log_words(run, self.place, f"--since={since}", *_previous_option(run))
+        words = _log_words(run, self.place, _since_time(start), *_previous_option(run))
         try:
             async with free:
                 ended = await stream_kubectl_lines(self.kubectl, words, keep_line, seconds=self.seconds)
             if ended.code:
                 raise AgentUnreachable(ended.reason)
         except AgentUnreachable as error:
-            return AgentUnreachable(f"the log of pod {pod.name} cannot be read: {error}")
+            which = "previous log" if run.is_previous else "log"
+            return AgentUnreachable(f"the {which} of pod {pod.name} cannot be read: {error}")
         return kept
 
     async def follow(self, start: datetime) -> AsyncIterator[AgentLogLine | None]:
@@ -163,10 +167,13 @@ class ClusterLogs:
                     if key not in followers or followers[key].done():
                         followers[key] = asyncio.create_task(self._follow(pod, since, queue))
                 since = looked
+                deadline = asyncio.get_running_loop().time() + _LOOK_SECONDS
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(_LOOK_SECONDS):
-                        while True:
-                            yield await queue.get()
+                    while True:
+                        # The consumer of a line may wait for longer than that.
+                        async with asyncio.timeout_at(deadline):
+                            line = await queue.get()
+                        yield line
                 yield None
         finally:
             for follower in followers.values():
@@ -174,10 +181,9 @@ class ClusterLogs:
             await asyncio.gather(*followers.values(), return_exceptions=True)
 
     async def _follow(self, pod: LogSource, start: datetime, queue: "asyncio.Queue[AgentLogLine]") -> None:
-        since = f"--since-time={start.strftime('%Y-%m-%dT%H:%M:%SZ')}"
         process = await asyncio.create_subprocess_exec(
             self.kubectl,
-            *_log_words(pod.runs[-1], self.place, "--follow", since),
+            *_log_words(pod.runs[-1], self.place, "--follow", _since_time(start)),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
@@ -192,6 +198,11 @@ class ClusterLogs:
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
+
+
+def _since_time(start: datetime) -> str:
+    """Return the option of kubectl that leaves out lines before a time (UTC), without its fraction of a second."""
+    return f"--since-time={start.strftime('%Y-%m-%dT%H:%M:%SZ')}"
 
 
 def list_container_runs(pod: Mapping[str, Any], container: str) -> list[ContainerRun]:
