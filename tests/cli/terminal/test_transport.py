@@ -100,6 +100,17 @@ def test_endpoint_of_chooses_by_the_options(tmp_path, options, wanted):
     assert type(endpoint_of(AddressOptions(**options), environ, tmp_path)) is wanted
 
 
+def test_each_client_has_conversations_of_its_own(tmp_path):
+    def keys(endpoint_class, place, agent):
+        return [endpoint_class(agent=agent, client=client, **place).key for client in ("default", "alice", "bob")]
+
+    in_cluster = keys(ClusterEndpoint, {"namespace": "team", "context": "c"}, "desk")
+    assert in_cluster == ["cluster:c/team/desk", "cluster:c/team/desk#alice", "cluster:c/team/desk#bob"]
+    local = keys(DevEndpoint, {"state": tmp_path}, "desk")
+    assert local == [f"dev:{tmp_path}/desk", f"dev:{tmp_path}/desk#alice", f"dev:{tmp_path}/desk#bob"]
+    assert DevEndpoint(tmp_path, "desk").key == local[0]
+
+
 def test_endpoint_of_uses_the_cluster_without_a_local_fleet(tmp_path):
     found = endpoint_of(AddressOptions(agent="desk"), {"XDG_STATE_HOME": str(tmp_path)}, tmp_path)
     assert isinstance(found, ClusterEndpoint)

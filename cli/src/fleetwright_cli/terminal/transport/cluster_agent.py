@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fleetwright_api import names
-from fleetwright_cli.terminal.transport.endpoint import AgentTarget
+from fleetwright_cli.terminal.transport.endpoint import AgentTarget, build_agent_key
 from fleetwright_cli.terminal.transport.errors import (
     AccessDenied,
     AgentNotFound,
@@ -46,7 +46,7 @@ class ClusterEndpoint:
 
     @property
     def key(self) -> str:
-        return f"cluster:{self._context}/{self._namespace}/{self._agent}"
+        return build_agent_key(f"cluster:{self._context}/{self._namespace}/{self._agent}", self._client)
 
     @property
     def title(self) -> str:

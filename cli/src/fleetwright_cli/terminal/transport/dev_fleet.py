@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from fleetwright_cli.terminal.transport.endpoint import AgentTarget
+from fleetwright_cli.terminal.transport.endpoint import AgentTarget, build_agent_key
 from fleetwright_cli.terminal.transport.errors import AgentNotFound, AgentUnreachable
 
 ADDRESSES: Final = "addresses.json"
@@ -44,7 +44,7 @@ class DevEndpoint:
 
     @property
     def key(self) -> str:
-        return f"dev:{self.state.resolve()}/{self.agent}"
+        return build_agent_key(f"dev:{self.state.resolve()}/{self.agent}", self.client)
 
     @property
     def title(self) -> str:

@@ -13,10 +13,21 @@ class AgentTarget:
     token: str = field(repr=False)
 
 
+def build_agent_key(address: str, client: str | None) -> str:
+    """Return the key of an agent as one of its clients calls it. Each client has conversations of its own.
+
+    Args: `client` is None for the default client. Its key is the address alone, as in indexes of earlier versions.
+    """
+    return address if client in {None, "default"} else f"{address}#{client}"
+
+
 class AgentEndpoint(Protocol):
     @property
     def key(self) -> str:
-        """The stable name of the agent for the local index of conversations. It contains no port of a tunnel."""
+        """The stable name of the agent, and of a client that the user has chosen, in the local index of conversations.
+
+        It has no port of a tunnel.
+        """
         ...
 
     @property
