@@ -175,8 +175,8 @@ REFUSED = [
         id="a header with a space",
     ),
     pytest.param(
-        {"remote": {"url": "https://x/mcp", "caSecretRef": {"name": "ca", "key": ".."}}},
-        "caSecretRef.key must be a key of a Secret",
+        {"remote": {"url": "https://x/mcp", "caSecretRef": {"name": "ca", "key": "..data"}}},
+        "caSecretRef.key may contain letters",
         id="a key that climbs",
     ),
     *(

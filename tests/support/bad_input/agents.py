@@ -119,6 +119,13 @@ BAD_AGENTS = [
     pytest.param(
         AGENT, "spec.model.fallbacks", [{"name": "b"}] * 5, "must have at most 4 items", id="fallbacks are few"
     ),
+    pytest.param(
+        AGENT,
+        "spec.model.caSecretRef",
+        {"name": "ca", "key": "..data"},
+        "model.caSecretRef.key may contain letters",
+        id="the key of a model's authority is that of a Secret",
+    ),
     pytest.param(AGENT, "spec.model.provider", "Else", "Unsupported value", id="a provider is one that is known"),
     pytest.param(AGENT, "spec.limits.maxRepeatedCalls", 1, "must be 0, which disables the", id="one call is no repeat"),
     pytest.param(AGENT, "spec.model.retries", -1, "greater than or equal to 0", id="no call is tried less than once"),
