@@ -75,7 +75,11 @@ class DevRun:
 
     def wait_until(self, condition: Callable[[], object], what: str) -> None:
         """Wait for a condition while the fleet runs."""
-        wait_until(condition, what, shown=self.output, alive=lambda: assert_running(self.process))
+
+        def assert_dev_runs() -> None:
+            assert self.process.poll() is None, f"dev ended before this: {what}; it wrote {self.output()}"
+
+        wait_until(condition, what, shown=self.output, alive=assert_dev_runs)
 
     def wait_for_output(self, text: str, *, times: int = 1) -> None:
         self.wait_until(lambda: self.output().count(text) >= times, f"dev writes {text!r} {times} times")
