@@ -35,7 +35,7 @@ unit: env ## Run the tests that start no process and open no socket
 	@$(VENV_PYTHON) -m tests.rings unit
 
 process: env ## Run the tests that start processes or open sockets, without a control plane
-	@$(VENV_PYTHON) -m tests.rings agent process commands
+	@$(VENV_PYTHON) -m tests.rings helm agent process charts commands
 
 controlplane: env ## Test the operator against a real control plane
 	@$(VENV_PYTHON) -m tests.rings controlplane

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.examples import load_profiles
 from tests.support.machine import machine_factor, outer_ceiling
 from tests.support.virtual_time import VirtualLoop
 
 _MARKERS = (
     "process: starts a process or opens a socket; not part of the ring `unit`",
     "starts_first: a module that takes long and starts first, so that the workers finish together",
-    "exhaustive: a longer variant of a test, or a further test of the same behaviour; `make test` leaves it out",
+    "exhaustive: a longer variant of a test, or a further test of the same behaviour; only whole rings run it",
 )
 _PROCESS_FOLDERS = frozenset({"controlplane", "faults"})
 _PROCESS_EVENTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})
@@ -59,6 +60,7 @@ def _is_refused(event: str, arguments: tuple[Any, ...]) -> bool:
 
 
 _GUARD = _Guard()
+load_profiles()  # before the plugin of hypothesis loads the profile of the command line
 
 
 def pytest_configure(config: pytest.Config) -> None:

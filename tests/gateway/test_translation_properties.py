@@ -14,11 +14,14 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.gateway.expected_v01 import RESTING, STATES, v01_events, v01_task
 from tests.gateway.translated_agent import Agent
+from tests.support.examples import count_examples
 
 from fleetwright_a2a.extensions import CHOSEN_ID
 
-MANY = settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-OF_A_STATE = settings(MANY, max_examples=15)
+MANY = settings(
+    max_examples=count_examples(100), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+OF_A_STATE = settings(MANY, max_examples=count_examples(15))
 SAME = {code: code for code in (-32001, -32002, -32003, -32005, -32600, -32601, -32602, -32700)}
 CODES = {
     "0.3": {**SAME, -32004: -32004, -32006: -32006, -32007: -32007, -32008: -32004},

@@ -29,28 +29,38 @@ FOLDER = CHECKOUT / "build" / "rings"
 async def run_stages(stages: Sequence[Sequence[Ring]], results: ResultStore, folder: Path) -> list[Result]:
     """Run the stages in order, and the rings of each at the same time. Repeat the failures of a stage after it.
 
-    After a failed build of programs, the rings of later stages would each try to build them again. They do not run.
+    A ring waits for those that it names in `after`. After a failed build of programs, the rings of later stages would
+    each try to build them again. They do not run.
     """
     ended: list[Result] = []
     for stage in stages:
         if failed := [result.ring.name for result in ended if result.ring.builds and result.failed]:
             ended += [Result(ring, CANNOT_RUN, 0.0, reason=f"{failed[0]} failed") for ring in stage]
             continue
-        is_concurrent = len(stage) > 1
-
-        async def run_recorded(ring: Ring, *, is_concurrent: bool = is_concurrent) -> Result:
-            result = await run_ring(ring, is_concurrent=is_concurrent, folder=folder)
-            if result.is_green:
-                # An interruption of the other rings must not lose this result.
-                results.add(result)
-            return result
-
-        for first in await asyncio.gather(*(run_recorded(ring) for ring in stage)):
+        for first in await _run_stage(stage, results, folder):
             result = await repeat_failures(first, folder)
             if not first.is_green:
                 results.add(result)
             ended.append(result)
     return ended
+
+
+async def _run_stage(stage: Sequence[Ring], results: ResultStore, folder: Path) -> list[Result]:
+    has_ended = {ring.name: asyncio.Event() for ring in stage}
+
+    async def run_recorded(ring: Ring) -> Result:
+        if awaited := [name for name in ring.after if name in has_ended]:
+            print(f"=== {ring.name} waits for {' and '.join(awaited)}", flush=True)
+        for name in awaited:
+            await has_ended[name].wait()
+        result = await run_ring(ring, is_concurrent=len(stage) > 1, folder=folder)
+        if result.is_green:
+            # An interruption of the other rings must not lose this result.
+            results.add(result)
+        has_ended[ring.name].set()
+        return result
+
+    return await asyncio.gather(*(run_recorded(ring) for ring in stage))
 
 
 async def _run_until_signal(stages: Sequence[Sequence[Ring]], results: ResultStore, folder: Path) -> list[Result]:
@@ -93,7 +103,7 @@ def remove_cluster(command: Sequence[str], *, seconds: float) -> str:
 def _describe_omitted_tests() -> str:
     """Return what `make test` leaves out, the commands that run it, and whether their programs exist."""
     missing = binaries.missing_programs(CONTROL_PLANE_PROGRAMS)
-    programs = f"it builds {', '.join(missing)} first, for some minutes" if missing else "its programs were found"
+    programs = f"it builds {', '.join(missing)} first, for up to 12 minutes" if missing else "its programs were found"
     return (
         "not run: tests that need Kubernetes. `make test-cluster` runs them. `make controlplane` tests the operator"
         f" alone; {programs}"

@@ -35,6 +35,8 @@ _NO_RESTART = "--max-worker-restart=0"
 """A crash of a worker ends the ring. pytest-xdist may restart the test that crashes for ever, or wait."""
 _IN_ORDER = ("--no-loadscope-reorder",)
 """Files start in the order of collection, in which long files are first. Otherwise files with few tests start last."""
+_FEWER_EXAMPLES = "--hypothesis-profile=gate"
+"""The profile of `tests.support.examples`, which is not imported here because it imports hypothesis."""
 CONTROL_PLANE_PROGRAMS = (*CONTROL_PLANE, "helm", "kubectl")
 
 
@@ -55,6 +57,8 @@ class Ring:
     """True if it builds programs of the rings in later stages, which do not run if it fails."""
     yields: bool = False
     """True if it only computes, so that rings beside it, which wait for processes of their own, come first."""
+    after: Sequence[str] = ()
+    """The rings of the same stage that end first."""
     is_recorded: bool = True
     """False if a later run needs it on the same tree too, because what it has built may be gone."""
 
@@ -83,19 +87,23 @@ def _pytest_ring(
     mark: str = "",
     options: Sequence[str] = ("--dist", "loadfile"),
     yields: bool = False,
+    after: Sequence[str] = (),
 ) -> Ring:
     def command(*marks: str) -> tuple[str, ...]:
         selection = ("-m", " and ".join(marks)) if marks else ()
         return (*PYTEST, "-n", str(workers), _NO_RESTART, *options, *selection, *folders)
 
     chosen = (mark,) if mark else ()
+    # Only `tests/conftest.py` registers the profile.
+    profile = (_FEWER_EXAMPLES,) if not any(folder.startswith("e2e/") for folder in folders) else ()
     return Ring(
         name,
-        command(*chosen, "not exhaustive"),
+        (*command(*chosen, "not exhaustive"), *profile),
         quiet_seconds,
         whole=command(*chosen),
         whole_seconds=whole_seconds,
         yields=yields,
+        after=after,
     )
 
 
@@ -115,7 +123,8 @@ RINGS = {
         _pytest_ring(
             "unit", *_WITHOUT_CLUSTER, workers=2, mark="not process", quiet_seconds=120, whole_seconds=180, yields=True
         ),
-        # These tests run commands that use whole processors and much memory, so no other tests run beside them.
+        # These tests run commands that use whole processors and much memory, so only rings that yield, and builds, run
+        # beside them.
         _pytest_ring(
             "commands", *_WORKSPACE_COMMANDS, workers=2, mark="process", quiet_seconds=60, whole_seconds=120
         ),
@@ -130,19 +139,30 @@ RINGS = {
             options=("--dist", "loadfile", *_IN_ORDER),
             quiet_seconds=300,
             whole_seconds=900,
+            after=("commands",),
         ),
         _pytest_ring(
             "process",
-            *_folders_except("tests/agent_image", *_WORKSPACE_COMMANDS),
+            *_folders_except("tests/agent_image", "tests/charts", *_WORKSPACE_COMMANDS),
             workers=2,
             mark="process",
             options=("--dist", "loadfile", *_IN_ORDER),
             quiet_seconds=300,
             whole_seconds=600,
+            after=("commands",),
         ),
-        Ring("demo", (*_MAKE, "demo"), 20),
-        Ring("team", (*_MAKE, "demo", "TEAM=1"), 20),
-        # The tests of the chart need them. The first run builds helm, beside the ring `commands`.
+        # The first run builds helm for minutes, and no other ring waits for it.
+        _pytest_ring(
+            "charts",
+            "tests/charts",
+            workers=1,
+            mark="process",
+            quiet_seconds=30,
+            whole_seconds=30,
+            after=("commands", "helm"),
+        ),
+        Ring("demo", (*_MAKE, "demo"), 20, after=("commands",)),
+        Ring("team", (*_MAKE, "demo", "TEAM=1"), 20, after=("commands",)),
         Ring(
             "helm",
             (*_PYTHON_MODULE, "e2e.cluster", "binaries", "helm", "prometheus"),
@@ -193,9 +213,9 @@ RINGS = {
 }  # fmt: skip
 
 _CONTROL_PLANE_BUILD = replace(RINGS["programs"], command=(*RINGS["programs"].command, *CONTROL_PLANE_PROGRAMS))
-_NEED_CONTROL_PLANE = frozenset({"controlplane", "faults"})
+_NEED_CONTROL_PLANE = frozenset({"controlplane", "faults", "sweep", "walk"})
 Stages = tuple[tuple[str, ...], ...]
-_TEST: Stages = (("commands", "helm"), ("static", "agent", "process", "unit", "demo", "team"))
+_TEST: Stages = (("commands", "helm", "static", "agent", "process", "charts", "unit", "demo", "team"),)
 _TEST_CLUSTER: Stages = (("programs",), ("controlplane",), ("sweep",), ("faults", "walk", "cluster"))
 _TEST_ALL: Stages = (*_TEST, *_TEST_CLUSTER, ("bench",))
 RUNS: dict[str, Stages] = {
@@ -204,13 +224,20 @@ RUNS: dict[str, Stages] = {
     "test-cluster": _TEST_CLUSTER,
     "test-all": _TEST_ALL,
 }
-"""The rings of each run. Those of one stage run at the same time, and stages follow each other."""
+"""The rings of each run. Stages follow each other. The rings of a stage run at the same time, but wait for those that
+they name in `after`."""
 
 
 def _extend_ceilings(stage: Sequence[Ring]) -> list[Ring]:
-    """Return the rings of a stage, those that yield with the ceiling of the longest one, for which they may wait."""
-    longest = max(ring.ceiling_seconds for ring in stage)
-    return [replace(ring, least_ceiling_seconds=longest) if ring.yields else ring for ring in stage]
+    """Return the rings of a stage. Those that yield may wait for all others, so their ceiling ends last."""
+    latest = max(_latest_end(ring, stage) for ring in stage)
+    return [replace(ring, least_ceiling_seconds=latest) if ring.yields else ring for ring in stage]
+
+
+def _latest_end(ring: Ring, stage: Sequence[Ring]) -> float:
+    """Return the seconds from the start of the stage to the ceiling of a ring that starts as late as it can."""
+    starts = [_latest_end(first, stage) for first in stage if first.name in ring.after]
+    return max(starts, default=0.0) + ring.ceiling_seconds
 
 
 def select_stages(names: Sequence[str]) -> list[list[Ring]]:
@@ -232,4 +259,4 @@ def select_stages(names: Sequence[str]) -> list[list[Ring]]:
         )
     # A build would reach the ceilings of the tests, so it is a stage of its own.
     first = [[_CONTROL_PLANE_BUILD]] if _NEED_CONTROL_PLANE & {*names} else []
-    return [*first, *([RINGS[name].to_whole_ring()] for name in names)]
+    return [*first, *([RINGS[name].to_whole_ring()] for name in dict.fromkeys(names))]

@@ -134,7 +134,9 @@ async def repeat_failures(result: Result, folder: Path) -> Result:
     for number, (test, failure) in enumerate(result.repeatable.items()):
         ring = result.ring
         print(f"\n=== {ring.name}: repeats {test}", flush=True)
-        words = (*PYTEST, test) if ring.is_pytest else ring.command
+        # The repetition tries the same examples of a property.
+        profile = [word for word in ring.command if word.startswith("--hypothesis-profile=")]
+        words = (*PYTEST, *profile, test) if ring.is_pytest else ring.command
         command = _Command(words, folder / f"{ring.name}-{number}.jsonl")
         await _run_command(ring, command, is_concurrent=False)
         passed = command.status == 0 and not command.reached_ceiling
@@ -221,12 +223,12 @@ async def _run_command(ring: Ring, command: _Command, *, is_concurrent: bool) ->
         limit=_LONGEST_LINE,
         start_new_session=True,
     )
-    if ring.yields:
-        await _lower_session_priority(process.pid)
     reading = asyncio.create_task(_read_lines(process, command, shown=not is_concurrent))
     progress = asyncio.create_task(_print_progress(ring, command.outcome_file)) if is_concurrent else None
     try:
         async with asyncio.timeout(ring.ceiling_seconds * machine_factor()):
+            if ring.yields:
+                await _lower_session_priority(process.pid)
             command.status = await _wait_for_exit(process)
     except TimeoutError:
         command.reached_ceiling = True

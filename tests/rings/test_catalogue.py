@@ -6,7 +6,7 @@ import sys
 import pytest
 from e2e.cluster.paths import CHECKOUT
 from tests.rings.__main__ import remove_cluster
-from tests.rings.catalogue import RINGS, select_stages
+from tests.rings.catalogue import RINGS, RUNS, select_stages
 from tests.rings.results import ResultStore, hash_tree, ring_key, select_skipped
 from tests.rings.runner import Result, UnstableTest
 
@@ -25,19 +25,48 @@ def test_test_needs_no_kubernetes_and_test_all_contains_every_ring():
 def test_gate_leaves_out_exhaustive_tests_and_test_all_runs_them(name):
     (gate,) = (ring for stage in select_stages(["test"]) for ring in stage if ring.name == name)
     (whole,) = (ring for stage in select_stages(["test-all"]) for ring in stage if ring.name == name)
-    assert "process and not exhaustive" in gate.command
+    assert {"process and not exhaustive", "--hypothesis-profile=gate"} <= {*gate.command}
     assert "process" in whole.command
+    assert "--hypothesis-profile=gate" not in whole.command
+
+
+def test_only_rings_whose_conftest_registers_the_profile_use_it():
+    rings = [ring for run in RUNS for stage in select_stages([run]) for ring in stage if ring.is_pytest]
+    using = {ring.name for ring in rings if "--hypothesis-profile=gate" in ring.command}
+    outside = {ring.name for ring in rings if any(word.startswith("e2e/") for word in ring.command)}
+    assert {"unit", "process", "controlplane"} <= using
+    assert outside
+    assert not outside & using
+
+
+def test_rings_wait_for_rings_that_wait_for_none_of_them():
+    started, left = set(), dict(RINGS)
+    while ready := [name for name, ring in left.items() if {*ring.after} <= started]:
+        started.update(ready)
+        for name in ready:
+            del left[name]
+    assert not left, "these rings wait for each other, or for a ring that does not exist"
+
+
+def test_ring_that_is_named_twice_runs_once():
+    assert names_of(select_stages(["unit", "unit"])) == ["unit"]
 
 
 @pytest.mark.parametrize("run", ["test", "test-all"])
-def test_rings_that_yield_have_the_ceiling_of_the_longest_ring_beside_them(run):
+def test_rings_that_yield_may_wait_for_all_rings_beside_them(run):
     (stage,) = (stage for stage in select_stages([run]) if "agent" in names_of([stage]))
     ceilings = {ring.name: ring.ceiling_seconds for ring in stage}
-    assert ceilings["unit"] == ceilings["static"] == ceilings["agent"] > ceilings["demo"]
+    assert ceilings["unit"] == ceilings["static"] >= ceilings["commands"] + ceilings["agent"]
+
+
+def test_commands_run_beside_rings_that_yield_and_builds_only():
+    (stage,) = select_stages(["test"])
+    beside = {ring.name for ring in stage if "commands" not in ring.after} - {"commands"}
+    assert beside == {"static", "unit", "helm"}
 
 
 def test_named_ring_runs_whole():
-    assert select_stages(["sweep"]) == [[RINGS["sweep"].to_whole_ring()]]
+    assert select_stages(["sweep"])[-1] == [RINGS["sweep"].to_whole_ring()]
     assert "--share" not in RINGS["sweep"].to_whole_ring().command
 
 
@@ -54,7 +83,7 @@ def test_programs_of_a_control_plane_are_built_before_its_tests():
 
 
 def test_each_process_test_without_a_cluster_is_in_one_ring():
-    rings = [RINGS[name] for name in ("commands", "agent", "process")]
+    rings = [RINGS[name] for name in ("commands", "agent", "process", "charts")]
     modules = {path.relative_to(CHECKOUT).as_posix() for path in (CHECKOUT / "tests").rglob("test_*.py")}
     modules = {path for path in modules if not path.startswith(("tests/controlplane", "tests/faults"))}
     selected = {path: [ring.name for ring in rings if _selects(ring, path)] for path in modules}

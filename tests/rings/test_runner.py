@@ -75,6 +75,18 @@ async def test_failed_build_ends_the_run_and_other_failures_do_not(folder):
     ]
 
 
+async def test_ring_starts_after_those_that_it_names(folder):
+    seen = folder / "seen"
+    first = command_ring(f"import pathlib, time; time.sleep(0.3); pathlib.Path({str(seen)!r}).touch()", repeats=False)
+    second = command_ring(f"import pathlib, sys; sys.exit(not pathlib.Path({str(seen)!r}).exists())", repeats=False)
+    stage = [
+        replace(second, name="second", after=("first", "a ring of another run")),
+        replace(first, name="first"),
+    ]
+    results = await run_stages([stage], ResultStore(folder, CHECKOUT), folder)
+    assert [(result.ring.name, result.is_green) for result in results] == [("second", True), ("first", True)]
+
+
 async def test_ring_that_only_computes_lets_others_come_first(folder):
     script = f"import os, sys; sys.exit(0 if os.nice(0) > {os.nice(0)} else 1)"
     results = [await run(command_ring(script, repeats=False, yields=yields), folder) for yields in (True, False)]
@@ -280,7 +292,7 @@ def test_unstable_tests_of_rings_that_are_green_already_count():
     assert lines[-2:] == ["red, because 11 tests are unstable and at most 10 may be", "1 passed, 11 failed"]
 
 
-@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("number", [pytest.param(1, marks=pytest.mark.exhaustive), 2])
 async def test_tests_that_a_crashed_worker_left_out_are_a_fault(folder, number):
     """pytest-xdist 3.8 drops the rest of the file. Without the count, the repetition of the crash would pass."""
     source = f"""

@@ -3,6 +3,7 @@
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from tests.bench.compaction.properties import count, history
+from tests.support.examples import count_examples
 
 from fleetwright_agent.config.compaction import Compaction
 from fleetwright_agent.config.model import Model
@@ -18,7 +19,7 @@ def _human(text, identity):
 
 async def test_compaction_always_shows_a_valid_history():
     """After any number of compactions the model sees a valid history with all rules and the current request."""
-    assert not await count(150)
+    assert not await count(count_examples(150))
 
 
 @pytest.mark.parametrize("keep", [1, 3, 20])

@@ -13,6 +13,7 @@ from tests.bench.compaction import corrections, summarisers
 from tests.bench.compaction.ours import ours
 from tests.bench.compaction.provider import Provider
 from tests.bench.compaction.scripted import Script
+from tests.support.examples import count_examples
 
 from fleetwright_agent.config.compaction import CompactionPin, PinKind
 from fleetwright_agent.turn.compaction import ledger, pins, selection
@@ -71,7 +72,7 @@ def conversations(draw):
     return messages, said, SummaryReply(goal, "", "", noted), beside
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=count_examples(100), deadline=None)
 @given(conversations(), st.integers(700, 3000), st.booleans())
 def test_ledger_shows_the_latest_statement_with_an_earlier_one(conversation, characters, twice):
     messages, said, written, beside = conversation

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
+from tests.support.examples import count_examples
 from tests.support.machine import ceiling
 
 from fleetwright_agent.config.compaction import CompactionPin, PinKind
@@ -318,7 +319,7 @@ def test_proposed_rules_must_be_words_of_the_user(proposal, wanted):
     assert [pin.text for pin in pins.proposed_rules([proposal], [GERMAN])] == ([wanted] if wanted else [])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=count_examples(200), deadline=None)
 @given(st.text(max_size=60), st.text(max_size=200))
 def test_proposed_rules_never_exceed_a_line_of_the_user(proposal, said):
     lines = {" ".join(line.split()) for line in said.splitlines()}

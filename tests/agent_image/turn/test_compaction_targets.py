@@ -12,7 +12,7 @@ from tests.bench.compaction.ours import opener
 from tests.bench.compaction.targets import TARGETS
 
 _TIMED = {"speed", "large"}
-_LONG = {"facts", "ledger", "corrections", "successive", "random_histories"}
+_LONG = {"facts", "ledger", "corrections", "successive", "histories", "random_histories"}
 """Measures of conversations with hundreds of turns, and of histories that `test_compaction` counts too."""
 
 

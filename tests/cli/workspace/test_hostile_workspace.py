@@ -230,7 +230,7 @@ def test_environment_of_dev_itself_is_read_only(process_ring: None, tmp_path: Pa
         assert status == 0, text
 
 
-@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize("is_killed", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 def test_end_of_dev_disarms_a_command_that_runs(is_killed: bool, process_ring: None, tmp_path: Path) -> None:
     """A command makes a repository and does not end. After a kill, the next start disarms the repository."""
     if find_bwrap() is None:

@@ -27,6 +27,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.examples import count_examples
 
 from fleetwright_a2a.bindings.jsonrpc import fault
 from fleetwright_a2a.dialects.dialect import Dialect, Operation, read
@@ -40,7 +41,7 @@ from fleetwright_a2a.extensions import GOES_ON
 TOO_MANY = "more than 100000 values"
 OLDER = pytest.mark.parametrize("dialect", [pytest.param(V03, id="0.3"), pytest.param(V01, id="0.1")])
 
-MANY = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=count_examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=8)
 ids = st.text("abc-1", min_size=1, max_size=4)

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.examples import count_examples
 
 from fleetwright_api.fleet.communication import colleagues, communication_reason, may_communicate
 from fleetwright_api.fleet.hierarchy import MAX_DEPTH, ancestors, children_of, descendants, is_in_cycle
@@ -152,7 +153,7 @@ def fleets(draw):
     return fleet(*((name, draw(st.sampled_from([None, *NAMES, "gone"])), draw(reach)) for name in NAMES))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=count_examples(200), deadline=None)
 @given(fleets(), st.sampled_from(NAMES), st.sampled_from(NAMES))
 def test_hierarchy_edges_are_symmetric(agents, one, other):
     """Cycles and missing parents included, an edge by hierarchy holds in both directions."""
@@ -160,7 +161,7 @@ def test_hierarchy_edges_are_symmetric(agents, one, other):
     assert may_communicate(*pair, agents, {}) == may_communicate(*reversed(pair), agents, {})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=count_examples(200), deadline=None)
 @given(fleets(), st.sampled_from(NAMES))
 def test_agent_that_hides_has_no_colleagues(agents, name):
     me = ("here", name)

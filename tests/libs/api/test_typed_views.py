@@ -8,6 +8,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.examples import count_examples
 
 from fleetwright_api.spec.agent import AgentSpec, parse_agent
 from fleetwright_api.spec.callers import AllowedCallersSpec
@@ -151,7 +152,7 @@ def test_encode_omits_what_the_spec_does_not_set():
 
 @pytest.mark.parametrize(("parse", "view"), KINDS)
 def test_parsers_never_raise_for_any_spec(parse, view):
-    @settings(max_examples=150, deadline=None, database=None)
+    @settings(max_examples=count_examples(150), deadline=None, database=None)
     @given(spec=JSON | broken(view))
     def check(spec: object) -> None:
         parsed = parse(custom(spec))

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
+from tests.support.examples import count_examples
 
 from fleetwright_operator.credentials.rotating_token import (
     LEAD,
@@ -125,7 +126,7 @@ def test_rotated_follows_the_schedule(stored, seen, wanted):
     ttl=some.integers(60, 600),
     part=some.integers(1, 100),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=count_examples(200), deadline=None)
 def test_rotation_never_refuses_a_caller_that_rereads_its_token(steps, ttl, part):
     """The property holds for all pauses, rotation requests and list delays that fit into the overlap."""
     rotation = Rotation(ttl=ttl, overlap=max(100, ttl * part // 100))

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.examples import count_examples
 from tests.support.machine import ceiling
 
 from fleetwright_a2a.bindings.rest import _PATHS, _PREFIXES
@@ -248,7 +249,9 @@ METHODS = [
     for method, operation in dialect.methods.items()
 ]
 MANY = settings(
-    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=count_examples(10),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 WAITING = SENDS | STREAMS
 
@@ -339,7 +342,7 @@ BODIES = st.one_of(
 )
 
 
-@settings(MANY, max_examples=80)
+@settings(MANY, max_examples=count_examples(80))
 @given(data=st.data())
 def test_r8_rpc_endpoint_answers_any_body(caller: Caller, data: st.DataObject) -> None:
     headers = odd_headers(data.draw)
@@ -360,7 +363,7 @@ QUERY = {
 
 
 @pytest.mark.parametrize(("verb", "path", "operation"), PATHS)
-@settings(MANY, max_examples=12)
+@settings(MANY, max_examples=count_examples(12))
 @given(data=st.data())
 def test_r8_rest_paths_answer_any_request(
     caller: Caller, verb: str, path: str, operation: Operation, data: st.DataObject
@@ -405,7 +408,7 @@ PLACES = [
 VERBS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "NONE"]
 
 
-@settings(MANY, max_examples=80)
+@settings(MANY, max_examples=count_examples(80))
 @given(data=st.data())
 def test_r8_any_verb_and_headers_at_any_path(caller: Caller, data: st.DataObject) -> None:
     headers = data.draw(st.fixed_dictionaries({}, optional=HEADERS))

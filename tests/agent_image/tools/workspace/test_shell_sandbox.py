@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.examples import count_examples
 
 from fleetwright_agent.tools.workspace.shell.git import unsafe_key
 from fleetwright_agent.tools.workspace.shell.readers import READERS
@@ -166,7 +167,7 @@ def has_unsafe_key(hostile: HostileRepository, command: ShellAllow) -> bool:
 
 
 @settings(
-    max_examples=400,
+    max_examples=count_examples(400),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much, HealthCheck.too_slow],
 )
