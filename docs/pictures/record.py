@@ -20,10 +20,10 @@ from rich.console import Console
 from rich.style import Style
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
-from tests.cli.kubectl import install_kubectl, with_kubectl
 from tests.cli.terminal.screen import PtyScreen, on_screen
-from tests.cli.workspace.coder import ScriptedCoder, begin_checkout, coding_fleet
+from tests.support.cli.coder import ScriptedCoder, begin_checkout, coding_fleet
 from tests.support.cli.fleet import Fleet, environment, running_fleet
+from tests.support.cli.kubectl import install_kubectl, with_kubectl
 
 _HERE = Path(__file__).parent
 _COLUMNS, _ROWS = 96, 26

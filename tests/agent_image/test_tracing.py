@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from prometheus_client import CollectorRegistry
-from tests.agent_image.collector import Collector
+from tests.support.agent.collector import Collector
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.telemetry import Telemetry

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.selection import matches_labels
+from tests.support.cli.selection import matches_labels
 
 from fleetwright_api import names
 from fleetwright_cli.inspection.support_report import INSTALLATION_PODS

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.kubectl import install_kubectl
 from tests.support.cli.fleet import Fleet, running_fleet
+from tests.support.cli.kubectl import install_kubectl
 
 
 @pytest.fixture(scope="session")

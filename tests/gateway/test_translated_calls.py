@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.gateway.sdk_agent import SdkAgent
 from tests.support.gateway.calls import CALLEE, caller_token
 from tests.support.gateway.fleet_api import FleetApi
+from tests.support.gateway.sdk_agent import SdkAgent
 from tests.support.gateway.served_gateway import CARD, Client, running
 from tests.support.waiting import within
 

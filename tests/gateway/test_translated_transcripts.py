@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.gateway.sdk_agent import ScriptedExecutor, SdkAgent
 from tests.support.gateway.calls import CALLEE, caller_token
 from tests.support.gateway.fleet_api import FleetApi
+from tests.support.gateway.sdk_agent import ScriptedExecutor, SdkAgent
 from tests.support.gateway.served_gateway import CARD, Client, running
 from tests.support.v01_transcripts import SCRIPT, SESSION, TRANSCRIPTS, Exchange, without_times
 

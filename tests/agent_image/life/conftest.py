@@ -14,10 +14,10 @@ import httpx
 import pytest
 from e2e.cluster.ports import free_ports
 from mcp.server.fastmcp import FastMCP
-from tests.agent_image.life.scripted_model import ScriptedModel
 from tests.support.agent.agent_process import end_process, serve_arguments
 from tests.support.agent.background_tasks import BackgroundModel, LostAnswer, build_gateway
 from tests.support.agent.fork_server import ForkedProcess, ForkServer
+from tests.support.agent.scripted_model import ScriptedModel
 from tests.support.http_server import serve_app, serve_in_thread
 from tests.support.machine import ceiling
 from tests.support.plain_http import NO_TLS

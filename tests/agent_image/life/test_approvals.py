@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.agent_image.operator_client import TOKEN, Operator, operator_document
+from tests.support.agent.operator_client import TOKEN, Operator, operator_document
 from tests.support.agent.reports import read_answer, read_audit_lines
 from tests.support.waiting import within
 

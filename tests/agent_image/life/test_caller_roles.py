@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from mcp.server.fastmcp import FastMCP
 from mcp.types import ToolAnnotations
-from tests.agent_image.life.scripted_model import EDIT, READ, ScriptedModel
-from tests.agent_image.operator_client import TOKEN, Operator, operator_document
+from tests.support.agent.operator_client import TOKEN, Operator, operator_document
 from tests.support.agent.reports import read_answer, read_audit_lines
+from tests.support.agent.scripted_model import EDIT, READ, ScriptedModel
 
 from fleetwright_a2a.extensions import WORKSPACE_UNDO
 

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
-from tests.agent_image.life.scripted_model import Step, answered
+from tests.support.agent.scripted_model import Step, answered
 from tests.support.machine import ceiling
 from tests.support.waiting import await_until
 from tests.support.workspace import LocalWorkspace

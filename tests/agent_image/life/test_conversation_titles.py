@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.agent_image.life.scripted_model import ScriptedModel
+from tests.support.agent.scripted_model import ScriptedModel
 
 from fleetwright_a2a.extensions import CONTEXT_TITLE
 

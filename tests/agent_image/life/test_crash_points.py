@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from tests.agent_image.operator_client import TOKEN, Operator, operator_document
+from tests.support.agent.operator_client import TOKEN, Operator, operator_document
 
 from fleetwright_agent.storage.sqlite.conversations import schema
 from fleetwright_agent.storage.sqlite.engine.database import Database

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
-from tests.agent_image.life.scripted_model import EDIT, READ, ScriptedModel
+from tests.support.agent.scripted_model import EDIT, READ, ScriptedModel
 from tests.support.workspace import LocalWorkspace
 
 from fleetwright_a2a.extensions import CONTEXT_FORK, CONTEXT_TITLE, WORKSPACE_UNDO

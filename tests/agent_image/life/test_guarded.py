@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.agent_image.collector import Collector
+from tests.support.agent.collector import Collector
 from tests.support.agent.reports import read_answer, read_audit_lines
 from tests.support.machine import ceiling
 from tests.support.plain_http import NO_TLS

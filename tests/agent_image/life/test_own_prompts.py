@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from tests.agent_image.operator_client import TOKEN, Operator, operator_document
 from tests.support.agent.held_model import serve_held_model
+from tests.support.agent.operator_client import TOKEN, Operator, operator_document
 from tests.support.waiting import within
 
 from fleetwright_a2a.extensions import TOOL_CALL

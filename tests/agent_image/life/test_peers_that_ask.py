@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from tests.agent_image.operator_client import TOKEN, Operator, operator_document
 from tests.support.agent.asking_turn import AskingTurn
+from tests.support.agent.operator_client import TOKEN, Operator, operator_document
 from tests.support.agent.reports import read_answer
 from tests.support.waiting import within
 

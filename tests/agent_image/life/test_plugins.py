@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.agent_image.entry_points import Installed
+from tests.support.agent.entry_points import Installed
 from tests.support.agent.reports import read_answer, read_audit_lines
 from tests.support.machine import ceiling
 from tests.support.plain_http import NO_TLS

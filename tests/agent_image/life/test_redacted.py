@@ -4,7 +4,7 @@ import io
 import logging
 from typing import Any
 
-from tests.agent_image.collector import Collector
+from tests.support.agent.collector import Collector
 from tests.support.agent.waiter import LEARNING, order_task
 
 from fleetwright_agent.audit.factory import redactor

@@ -1,9 +1,9 @@
 """Sub-agents whose calls need a person: the task of the caller waits with their question, over A2A."""
 
 import pytest
-from tests.agent_image.life.scripted_model import ScriptedModel
 from tests.support.agent.held_model import serve_held_model
 from tests.support.agent.reports import read_answer, read_audit_lines
+from tests.support.agent.scripted_model import ScriptedModel
 from tests.support.agent.waiter import (
     WAITER,
     await_cooking,

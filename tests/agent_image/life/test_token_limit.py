@@ -1,8 +1,8 @@
 """A turn ends at its limit of tokens, and neither a pause, a kill nor a sub-agent hides what it has used."""
 
 import pytest
-from tests.agent_image.life.scripted_model import ScriptedModel
 from tests.support.agent.held_model import serve_held_model
+from tests.support.agent.scripted_model import ScriptedModel
 
 from fleetwright_a2a.extensions import COST
 

@@ -5,7 +5,7 @@ import base64
 import json
 
 import pytest
-from tests.agent_image.entry_points import Installed
+from tests.support.agent.entry_points import Installed
 from tests.support.agent.reports import read_answer
 
 from fleetwright_agent.plugins.api import Allow, Artifact, Ask, Deny, Grant, Plugin, PluginTool, ToolResult

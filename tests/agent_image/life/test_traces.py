@@ -6,7 +6,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
-from tests.agent_image.collector import Collector
+from tests.support.agent.collector import Collector
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 

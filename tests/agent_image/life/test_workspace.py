@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import Any
 
-from tests.agent_image.life.scripted_model import EDIT, READ, ScriptedModel
+from tests.support.agent.scripted_model import EDIT, READ, ScriptedModel
 from tests.support.workspace import LocalWorkspace
 
 CONTEXT = "https://fleetwright.dev/a2a/context/v1"

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 from prometheus_client import CollectorRegistry
-from tests.agent_image.entry_points import Installed
+from tests.support.agent.entry_points import Installed
 from tests.support.machine import ceiling
 
 from fleetwright_agent.config.agent import AgentConfig

@@ -7,7 +7,6 @@ from typing import Any
 import jwt
 import pytest
 from prometheus_client import CollectorRegistry
-from tests.agent_image.operator_client import TOKEN, Operator, operator_document
 from tests.support.agent.gateway_tokens import (
     AGENT,
     ANNA,
@@ -22,6 +21,7 @@ from tests.support.agent.gateway_tokens import (
     moment_in,
     sign_delegation,
 )
+from tests.support.agent.operator_client import TOKEN, Operator, operator_document
 from tests.support.waiting import within
 
 from fleetwright_a2a.authentication import AuthenticationFailure

@@ -7,9 +7,9 @@ from subprocess import CompletedProcess
 
 import pytest
 import yaml
-from tests.cli.kubectl import with_kubectl
 from tests.support.cli.dev_run import run_fleetwright
 from tests.support.cli.fleet import Fleet
+from tests.support.cli.kubectl import with_kubectl
 
 from fleetwright_cli.administration.audit import AuditVerification, recorded_end
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from tests.cli.kubectl import with_kubectl
 from tests.support.cli.dev_run import run_fleetwright
 from tests.support.cli.fleet import Fleet, environment
+from tests.support.cli.kubectl import with_kubectl
 
 from fleetwright_cli.administration.cost import cost_document, cost_table, group_costs
 from fleetwright_cli.administration.cost_reading import first_day

@@ -9,9 +9,9 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from tests.cli.kubectl import with_kubectl
 from tests.support.cli.dev_run import run_fleetwright
 from tests.support.cli.fleet import Fleet, environment
+from tests.support.cli.kubectl import with_kubectl
 from tests.support.http_server import serve_in_thread
 
 TASK, END = '{"kind": "task"}\n', '{"kind": "end", "lines": 1}\n'

@@ -12,9 +12,9 @@ from subprocess import CompletedProcess
 
 import pytest
 import yaml
-from tests.cli.kubectl import with_kubectl
 from tests.support.cli.dev_run import run_fleetwright, start_fleetwright
 from tests.support.cli.fleet import Fleet
+from tests.support.cli.kubectl import with_kubectl
 
 from fleetwright_api import names
 from fleetwright_cli.inspection.log_lines import AgentLogLine, LoggingAgent, TaskTrail, parse_line

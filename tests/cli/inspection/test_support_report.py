@@ -14,9 +14,9 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from tests.cli.kubectl import with_kubectl
 from tests.support.cli.dev_run import run_fleetwright
 from tests.support.cli.fleet import Fleet
+from tests.support.cli.kubectl import with_kubectl
 from tests.support.http_server import serve_in_thread
 
 from fleetwright_a2a.redaction.redactor import Redactor

@@ -7,9 +7,9 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
-from tests.cli.kubectl import with_kubectl
 from tests.support.cli.dev_run import run_fleetwright
 from tests.support.cli.fleet import Fleet, environment
+from tests.support.cli.kubectl import with_kubectl
 
 from fleetwright_a2a.extensions import COST
 from fleetwright_cli.inspection.tasks import summarize_task, task_rows

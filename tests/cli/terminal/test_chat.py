@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.cli.terminal.cut_proxy import cut_proxy
 from tests.cli.terminal.screen import FULL_CLEAR, ForkedTerminal, PtyScreen, on_screen
+from tests.support.cli.cut_proxy import cut_proxy
 from tests.support.cli.fleet import Fleet, environment
 from tests.support.machine import ceiling, is_in_ci
 from tests.support.waiting import wait_until

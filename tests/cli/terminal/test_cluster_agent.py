@@ -6,9 +6,9 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.cli.kubectl import with_kubectl
 from tests.support.cli.dev_run import assert_running, run_fleetwright, start_fleetwright
 from tests.support.cli.fleet import Fleet
+from tests.support.cli.kubectl import with_kubectl
 from tests.support.machine import ceiling
 from tests.support.waiting import wait_until
 

@@ -6,7 +6,7 @@ import subprocess
 import threading
 
 import pytest
-from tests.cli.terminal.cut_proxy import cut_proxy
+from tests.support.cli.cut_proxy import cut_proxy
 from tests.support.cli.dev_run import assert_running, run_fleetwright, start_fleetwright
 from tests.support.cli.fleet import Fleet, environment
 from tests.support.machine import ceiling

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from tests.cli.workspace.coder import AGENT, begin_checkout, git
+from tests.support.cli.coder import AGENT, begin_checkout, git
 from tests.support.cli.dev_run import INSTALLED, DevRun, run_dev
 from tests.support.cli.fleet import environment
 from tests.support.machine import ceiling

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from tests.cli.workspace.coder import git
 from tests.cli.workspace.hostile import HostileShop, begin_hostile_shop, install_fleetwright
+from tests.support.cli.coder import git
 from tests.support.machine import ceiling
 
 from fleetwright_cli.dev.workspace.local_workspaces import find_bwrap

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.workspace.coder import ScriptedCoder, begin_checkout, coding_fleet, git
+from tests.support.cli.coder import ScriptedCoder, begin_checkout, coding_fleet, git
 from tests.support.cli.dev_run import run_fleetwright
 from tests.support.machine import ceiling
 

@@ -4,7 +4,7 @@ import io
 from pathlib import Path
 
 import pytest
-from tests.cli.workspace.coder import ScriptedCoder, begin_checkout, coding_fleet, git
+from tests.support.cli.coder import ScriptedCoder, begin_checkout, coding_fleet, git
 
 from fleetwright_cli.terminal.session.local_index import LocalIndex
 from fleetwright_cli.terminal.transport.agent_client import AgentClient

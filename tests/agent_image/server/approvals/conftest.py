@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from tests.agent_image.operator_client import NEXT_TOKEN, TOKEN, Operator, operator_document
 from tests.support.agent.approval_turn import ask_for_approvals
+from tests.support.agent.operator_client import NEXT_TOKEN, TOKEN, Operator, operator_document
 
 from fleetwright_agent.protocol.frames import Frame, TurnRequest
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from a2a.types.a2a_pb2 import SendMessageRequest
 from google.protobuf.json_format import MessageToDict
-from tests.agent_image.storage.task_values import COMPLETED, WAITING, claim, ended, new
+from tests.support.agent.task_values import COMPLETED, WAITING, claim, ended, new
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.errors import MemoryFull

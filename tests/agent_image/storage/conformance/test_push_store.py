@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from a2a.types.a2a_pb2 import Task, TaskStatus
-from tests.agent_image.storage.push_values import COMPLETED, SECOND, WAITING, begun, due, hook, rest
+from tests.support.agent.push_values import COMPLETED, SECOND, WAITING, begun, due, hook, rest
 
 from fleetwright_a2a.task_events import status_event
 from fleetwright_agent.storage.tasks.push_store import Registration, UndeliveredNotification, UnknownTask

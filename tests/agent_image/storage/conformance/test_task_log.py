@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from a2a.types.a2a_pb2 import Artifact, Message, Part, Role, Task, TaskState, TaskStatus
 from tests.agent_image.storage.conformance.conftest import Restart, SettableClock, Stores
-from tests.agent_image.storage.task_values import COMPLETED, WAITING, accepted, claim, ended, finished, new, piece
+from tests.support.agent.task_values import COMPLETED, WAITING, accepted, claim, ended, finished, new, piece
 from tests.support.waiting import within
 
 from fleetwright_a2a.authentication import Delegation

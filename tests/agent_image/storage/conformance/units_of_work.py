@@ -9,7 +9,7 @@ from typing import Any
 
 from a2a.types.a2a_pb2 import Message, Part, Role
 from langchain_core.messages import HumanMessage
-from tests.agent_image.storage.task_values import WAITING, accepted, claim, ended, finished, new, piece
+from tests.support.agent.task_values import WAITING, accepted, claim, ended, finished, new, piece
 
 from fleetwright_a2a.authentication import Delegation
 from fleetwright_agent.storage.call_windows import CallLimitWindow

@@ -4,7 +4,7 @@ import sqlite3
 from pathlib import Path
 
 from a2a.types.a2a_pb2 import Task, TaskStatus
-from tests.agent_image.storage.push_values import COMPLETED, begun, due, hook, rest
+from tests.support.agent.push_values import COMPLETED, begun, due, hook, rest
 
 from fleetwright_agent.storage.sqlite.tasks import file
 from fleetwright_agent.storage.sqlite.tasks import push_statements as push

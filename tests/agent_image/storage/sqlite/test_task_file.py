@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from a2a.types.a2a_pb2 import Artifact, Message, Part, Role, Task, TaskState
-from tests.agent_image.storage.task_values import COMPLETED, WAITING, accepted, claim, ended, finished, new, piece
+from tests.support.agent.task_values import COMPLETED, WAITING, accepted, claim, ended, finished, new, piece
 
 from fleetwright_a2a.task_events import status_event
 from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest

@@ -3,8 +3,8 @@
 import sqlite3
 
 import pytest
-from tests.agent_image.storage.task_values import accepted
 from tests.support.agent.kept_rows import SCHEMA, insert_row
+from tests.support.agent.task_values import accepted
 
 from fleetwright_agent.storage.errors import MemoryUnusable, TaskLogUnavailable
 from fleetwright_agent.storage.memory_lock import MemoryLock

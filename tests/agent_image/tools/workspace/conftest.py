@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.agent_image.tools.workspace.fake_runner import ROOT, FakeRunner
+from tests.support.agent.fake_runner import ROOT, FakeRunner
 
 from fleetwright_agent.config.workspace import Workspace
 from fleetwright_agent.protocol.frames import TurnRequest

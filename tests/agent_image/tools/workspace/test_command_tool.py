@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.agent_image.tools.workspace.fake_runner import END, FakeRunner
+from tests.support.agent.fake_runner import END, FakeRunner
 
 from fleetwright_agent.tools.port import Allow, Ask, Deny, ToolError
 from fleetwright_agent.tools.workspace.output import MOST_STDOUT, CommandOutput

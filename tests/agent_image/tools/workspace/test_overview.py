@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.agent_image.tools.workspace.fake_runner import FakeRunner
+from tests.support.agent.fake_runner import FakeRunner
 
 from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.storage.storage import Storage

@@ -20,7 +20,7 @@ with (here / "calls").open("a") as calls:
 if "port-forward" in words:
     if (here / "refuse").exists():
         sys.exit("error: unable to forward port because pod is not running")
-    from tests.cli.terminal.cut_proxy import CutProxy
+    from tests.support.cli.cut_proxy import CutProxy
     proxy = CutProxy(os.environ["TARGET"])
     print(f"Forwarding from 127.0.0.1:{{proxy.url.rpartition(':')[2]}} -> 7870", flush=True)
     (here / "tunnel").write_text(str(os.getpid()))
@@ -50,7 +50,7 @@ path = here / f"{{name}}.json"
 if path.exists():
     document = json.loads(path.read_text())
     if "items" in document:
-        from tests.cli.selection import is_selected
+        from tests.support.cli.selection import is_selected
         document["items"] = [item for item in document["items"] if is_selected(item, words)]
     sys.exit(print(json.dumps(document)))
 if name == "config":
@@ -67,7 +67,7 @@ def install_kubectl(fleet: Fleet, folder: Path) -> None:
     """Write the program to `bin/kubectl`, and the objects of a cluster with the agent `desk`."""
     program = folder / "bin" / "kubectl"
     program.parent.mkdir()
-    root = str(Path(__file__).parents[2])
+    root = str(Path(__file__).parents[3])
     program.write_text(_PROGRAM.format(python=sys.executable, root=root, here=str(folder)))
     program.chmod(0o755)
     contexts = [{"name": "c", "context": {"namespace": "team"}}]

@@ -14,6 +14,7 @@ from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, 
 from a2a.types.a2a_pb2 import TaskStatus
 from starlette.applications import Starlette
 from starlette.requests import Request
+from starlette.responses import Response
 from tests.support.http_server import serve_app
 
 ENDS = {
@@ -65,6 +66,7 @@ class Steered(AgentExecutor):
     async def _updater(self, context: RequestContext, event_queue: EventQueue) -> TaskUpdater:
         """Return the updater of the task. Create the task if it is new."""
         if context.current_task is None:
+            assert context.message is not None
             status = TaskStatus(state=TaskState.TASK_STATE_SUBMITTED)
             task = Task(id=context.task_id, context_id=context.context_id, status=status, history=[context.message])
             await event_queue.enqueue_event(task)
@@ -128,11 +130,12 @@ class SdkAgent:
         (route,) = create_jsonrpc_routes(handler, "/a2a")
         answer = route.endpoint
 
-        async def recorded(request: Request) -> object:
+        async def recorded(request: Request) -> Response:
             self.versions.append(request.headers.get("a2a-version"))
             self.methods.append((await request.json())["method"])
             self.delegated.append(_delegated(request.headers.get("fleetwright-delegation")))
-            return await answer(request)
+            response: Response = await answer(request)
+            return response
 
         route.endpoint = recorded
         app = Starlette()

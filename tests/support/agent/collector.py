@@ -2,19 +2,25 @@
 
 import asyncio
 import gzip
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 
 class Collector:
     """An OTLP collector that records the spans and their request headers."""
 
-    def __init__(self, *, status=200):
+    def __init__(self, *, status: int = 200) -> None:
         self.status = status
-        self.headers, self.spans, self.resources, self.paths = [], [], [], []
+        self.headers: list[dict[str, str]] = []
+        self.spans: list[Span] = []
+        self.resources: list[dict[str, str]] = []
+        """The attributes of the resource of each request."""
+        self.paths: list[str] = []
 
-    async def _answer(self, reader, writer):
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         lines = head.decode().split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:]) if name}
@@ -30,7 +36,8 @@ class Collector:
         writer.close()
 
     @asynccontextmanager
-    async def serving(self):
+    async def serving(self) -> AsyncIterator[str]:
+        """Serve on loopback, and yield the URL."""
         server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
         async with server:
             yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"

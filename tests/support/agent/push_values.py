@@ -1,5 +1,7 @@
 """Registrations and notifications for the tests of the push store."""
 
+from typing import Any
+
 from a2a.types.a2a_pb2 import Task, TaskState, TaskStatus
 
 from fleetwright_a2a.task_events import status_event
@@ -36,6 +38,6 @@ async def rest(
     await log.rest(run, (EventRecord(seq, at_ns, status_event(name, "c", state, at_ns=at_ns)),), final)
 
 
-async def due(log: TaskLog, now_ns: int = 100, **limits: object) -> list[Notification]:
-    wanted = {"but": (), "hosts_but": (), "owners_but": (), "most": 10, **limits}
-    return list(await log.pushes.due(now_ns, **wanted))  # type: ignore[arg-type] - the test's own
+async def due(log: TaskLog, now_ns: int = 100, **limits: Any) -> list[Notification]:
+    wanted: dict[str, Any] = {"but": (), "hosts_but": (), "owners_but": (), "most": 10, **limits}
+    return list(await log.pushes.due(now_ns, **wanted))
