@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fleetwright_api.spec.mcp_server import EnvironmentVariable, WorkloadSpec
 from fleetwright_cli.dev.manifests import InvalidFleet
 from fleetwright_cli.dev.server_command import require_trusted_command
 from fleetwright_cli.dev.workspace.folders import remove_import_folders
@@ -81,6 +82,7 @@ def test_programs_are_not_searched_in_a_workspace(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "is_refused"),
     [
+        pytest.param(["sh", "-c", "exec python3 {folder}/missing.py"], True, id="a path in a script"),
         pytest.param(["python3", "tools/server.py"], True, id="a script"),
         pytest.param(["python3", "server.py"], True, id="a script of the current folder"),
         pytest.param(["node", "--require=./server.py"], True, id="an option"),
@@ -92,11 +94,29 @@ def test_servers_start_from_no_workspace(command: list[str], is_refused: bool, t
     (tmp_path / "tools").mkdir()
     for name in ("server.py", "tools/server.py"):
         (tmp_path / name).touch()
+    workload = WorkloadSpec(command=tuple(word.format(folder=tmp_path) for word in command))
     if is_refused:
-        with pytest.raises(InvalidFleet, match=r"McpServer x: spec.workload.command: .* lies in a workspace"):
-            require_trusted_command("x", command, [tmp_path], tmp_path)
+        with pytest.raises(InvalidFleet, match=r"McpServer x: spec.workload.command: .* names a file of a workspace"):
+            require_trusted_command("x", workload, [tmp_path], tmp_path)
     else:
-        require_trusted_command("x", command, [tmp_path], tmp_path)
+        require_trusted_command("x", workload, [tmp_path], tmp_path)
+
+
+@pytest.mark.parametrize("word", ["shop", "shop/", "./shop", "--main=shop"])
+def test_servers_start_no_folder_of_a_workspace_beside_them(word: str, tmp_path: Path) -> None:
+    """Python runs the file `__main__.py` of a folder."""
+    (tmp_path / "shop").mkdir()
+    with pytest.raises(InvalidFleet, match=r"spec.workload.command: .* names a file of a workspace"):
+        require_trusted_command("x", WorkloadSpec(command=("python3", word)), [tmp_path / "shop"], tmp_path)
+
+
+def test_servers_get_no_path_of_a_workspace_in_a_variable(tmp_path: Path) -> None:
+    trusted = WorkloadSpec(command=("python3",), env=(EnvironmentVariable(name="A", value="/usr/lib:shop"),))
+    require_trusted_command("x", trusted, [tmp_path], tmp_path)
+    for value in (f"/usr/lib:{tmp_path}", f"--require={tmp_path}/a.js"):
+        planted = WorkloadSpec(command=("python3",), env=(EnvironmentVariable(name="PYTHONPATH", value=value),))
+        with pytest.raises(InvalidFleet, match=r"spec.workload.env: PYTHONPATH names a file of a workspace"):
+            require_trusted_command("x", planted, [tmp_path], tmp_path)
 
 
 def test_home_is_no_workspace(tmp_path: Path) -> None:

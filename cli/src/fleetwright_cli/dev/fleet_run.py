@@ -231,7 +231,7 @@ class FleetRun:
             workload = local[name]
             command = server_command(name, workload, port)
             current = Path.cwd()
-            require_trusted_command(name, [*workload.command, *workload.args], self._untrusted, current)
+            require_trusted_command(name, workload, self._untrusted, current)
             self._say(f"starting McpServer {name}: {shlex.join(command)}")
             environ = {variable.name: variable.value for variable in workload.env}
             # A pod gets the same two variables; here they have the address of this machine.

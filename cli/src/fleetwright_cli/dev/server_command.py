@@ -2,13 +2,19 @@
 
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
+from typing import Final
 
 from fleetwright_api.spec.mcp_server import WorkloadSpec
 from fleetwright_cli.dev.layout import HOST
 from fleetwright_cli.dev.manifests import InvalidFleet
-from fleetwright_cli.dev.workspace.places import is_below
+from fleetwright_cli.dev.workspace.places import is_below, names_workspace
+
+_IN_WORKSPACE: Final = (
+    "names a file of a workspace, whose commands can change it, and a server runs outside of the sandbox;"
+    " copy it to another folder"
+)
 
 
 def server_command(name: str, workload: WorkloadSpec, port: int) -> list[str]:
@@ -28,23 +34,29 @@ def server_command(name: str, workload: WorkloadSpec, port: int) -> list[str]:
     return expanded
 
 
-def require_trusted_command(name: str, command: Sequence[str], folders: Collection[Path], current: Path) -> None:
-    """Refuse a command that names a file of a workspace. It runs outside of the sandbox.
+def require_trusted_command(name: str, workload: WorkloadSpec, folders: Collection[Path], current: Path) -> None:
+    """Refuse a command or a variable that names a file of a workspace. The command runs outside of the sandbox.
 
     Args: `folders` are those of workspaces, and `current` is the current folder, to which paths are relative.
 
     Raises:
-        InvalidFleet: A word is the path of such a file.
+        InvalidFleet: A word or a variable names such a file.
     """
-    for word in command:
-        for path in (word, word.partition("=")[2]):
-            is_path = os.sep in path or bool(Path(path).suffix)
-            place = (current / path).resolve() if is_path else current
-            if is_path and is_below(place, folders) and place.exists():
-                raise InvalidFleet(
-                    f"McpServer {name}: spec.workload.command: {path!r} lies in a workspace, whose commands can change"
-                    " it, and a server runs outside of the sandbox; copy it to another folder"
-                )
+    for word in (*workload.command, *workload.args):
+        if _names_file(word, folders, current) or _names_file(word.partition("=")[2], folders, current):
+            raise InvalidFleet(f"McpServer {name}: spec.workload.command: {word!r} {_IN_WORKSPACE}")
+    for variable in workload.env:
+        if any(names_workspace(part, folders, None) for part in variable.value.split(os.pathsep)):
+            raise InvalidFleet(f"McpServer {name}: spec.workload.env: {variable.name} {_IN_WORKSPACE}")
+
+
+def _names_file(word: str, folders: Collection[Path], current: Path) -> bool:
+    if names_workspace(word, folders, None):
+        return True
+    # A server does not start in a workspace, so a bare word is no path in one.
+    is_path = bool(word) and (os.sep in word or bool(Path(word).suffix) or not is_below(current, folders))
+    place = (current / word).resolve()
+    return is_path and is_below(place, folders) and place.exists()
 
 
 def _bridge(workload: WorkloadSpec) -> list[str]:

@@ -81,7 +81,7 @@ def trusted_environment(environ: Mapping[str, str], folders: Collection[Path], c
     for name, value in environ.items():
         parts = value.split(os.pathsep)
         is_list = name.endswith(_LISTS)
-        kept = [part for part in parts if not _names_workspace(part, folders, current if is_list else None)]
+        kept = [part for part in parts if not names_workspace(part, folders, current if is_list else None)]
         if kept or not value:
             found[name] = os.pathsep.join(kept)
     return found
@@ -96,7 +96,11 @@ def find_program(name: str, environ: Mapping[str, str], folders: Collection[Path
     return str(Path(found).absolute())
 
 
-def _names_workspace(part: str, folders: Collection[Path], current: Path | None) -> bool:
+def names_workspace(part: str, folders: Collection[Path], current: Path | None) -> bool:
+    """Return whether a text names a folder of a workspace or a path below one.
+
+    Args: `current` is the folder to which the text is relative if the text is a path, and None if it may contain paths.
+    """
     if current is not None:
         place = Path(os.path.normpath(current / part))
         return is_below(place, folders) or is_below(place.resolve(), folders)
