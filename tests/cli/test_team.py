@@ -63,6 +63,12 @@ def test_tree_is_drawn_with_phase_and_readiness():
     ]
 
 
+def test_tree_cannot_control_the_terminal():
+    hostile = {"phase": "Run\x1b[2Jning", "reason": "a\nb\u202e"}
+    agents = [agent("lead", **hostile)]
+    assert render(list(members(agents[0], agents))).splitlines()[1] == "lead  Run\ufffd[2Jning  Unknown  a b\ufffd"
+
+
 SUSPENDED = {"phase": "Suspended", "conditions": [{**READY[0], "status": "False", "reason": "Suspended"}]}
 SUSPENDING = {"phase": "Suspended", "conditions": [{**READY[0], "status": "False", "reason": "Suspending"}]}
 RUNNING = {"phase": "Running", "conditions": READY}

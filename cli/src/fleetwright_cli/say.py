@@ -10,7 +10,7 @@ import httpx
 from a2a.utils.errors import A2AError
 
 from fleetwright_cli.dev.conversation import Address, Conversation, Reply
-from fleetwright_cli.terminal.model.safe_text import one_line, safe_text
+from fleetwright_cli.safe_text import one_line, safe_text
 from fleetwright_cli.terminal.transport.dev_fleet import ADDRESSES
 
 _RETRY_SECONDS = 0.5

@@ -7,8 +7,8 @@ import stat
 import pytest
 
 from fleetwright_a2a.extensions import CONTEXT_TITLE
+from fleetwright_cli.safe_text import cells, one_line, safe_text
 from fleetwright_cli.terminal.headless.prompt_input import LIMIT, InvalidPrompt, prompt_of
-from fleetwright_cli.terminal.model.safe_text import cells, one_line, safe_text
 from fleetwright_cli.terminal.session.conversations import merged
 from fleetwright_cli.terminal.session.local_index import IndexEntry, LocalIndex
 from fleetwright_cli.terminal.session.pictures import InvalidPicture, picture_of
@@ -17,7 +17,7 @@ from fleetwright_cli.terminal.transport.agent_card import card_summary
 from fleetwright_cli.terminal.transport.cluster_agent import ClusterEndpoint, ready_pod, token_of
 from fleetwright_cli.terminal.transport.dev_fleet import DevEndpoint, default_state
 from fleetwright_cli.terminal.transport.endpoint import FixedEndpoint
-from fleetwright_cli.terminal.transport.errors import AgentNotFound, AgentUnreachable, RequestError
+from fleetwright_cli.terminal.transport.errors import AgentNotFound, AgentUnreachable, NotAdministrator, RequestError
 from fleetwright_cli.terminal.transport.sse import SseDecoder
 
 
@@ -98,6 +98,11 @@ def test_endpoint_of_chooses_by_the_options(tmp_path, options, wanted):
     if "state" in options:
         options = {**options, "state": tmp_path / options["state"]}
     assert type(endpoint_of(AddressOptions(**options), environ, tmp_path)) is wanted
+
+
+@pytest.mark.parametrize("error", [RequestError, AgentUnreachable, AgentNotFound, NotAdministrator])
+def test_errors_cannot_control_the_terminal(error):
+    assert str(error("one\x1b[2J\x9b1m\u202etwo\nthree")) == "one[2J1mtwo\nthree"
 
 
 def test_each_client_has_conversations_of_its_own(tmp_path):

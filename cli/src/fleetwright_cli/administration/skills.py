@@ -8,7 +8,7 @@ import yaml
 from fleetwright_api import names
 from fleetwright_api.skill_document import DOCUMENT, read_skill
 from fleetwright_cli.cluster.tables import render, visible
-from fleetwright_cli.terminal.model.safe_text import safe_text
+from fleetwright_cli.safe_text import safe_text
 
 SKILLS_PATH: Final = "/admin/skills"
 CURATION_PATH: Final = "/admin/skills/curation"

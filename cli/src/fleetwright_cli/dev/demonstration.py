@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import httpx
 
 from fleetwright_cli.dev.conversation import Address, Conversation, Counters, Exchange, Reply, counters, total
-from fleetwright_cli.terminal.model.safe_text import one_line, safe_text
+from fleetwright_cli.safe_text import one_line, safe_text
 
 _SHOWN_METRICS = (
     "fleetwright_llm_calls_total",

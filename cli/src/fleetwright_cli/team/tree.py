@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleetwright_api.spec.agent import parse_agent
+from fleetwright_cli.cluster.tables import visible
 
 Object = Mapping[str, Any]
 """An Agent as the API server returns it."""
@@ -107,4 +108,6 @@ def _row(member: Member) -> tuple[str, str, str, str]:
     stem = "".join("   " if ended else "│  " for ended in above) + ("└─ " if last else "├─ ") if member.depth else ""
     ready = member.ready
     reason = (member.agent.get("status") or {}).get("reason") or ready.get("reason") or "-"
-    return stem + member.name, member.phase or "-", ready.get("status") or "Unknown", reason
+    written = (member.phase or "-", ready.get("status") or "Unknown", reason)
+    phase, status, shown_reason = (visible(str(text)) for text in written)
+    return stem + member.name, phase, status, shown_reason

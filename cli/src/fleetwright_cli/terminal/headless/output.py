@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, TextIO
 
+from fleetwright_cli.safe_text import one_line, safe_text
 from fleetwright_cli.terminal.headless.outcome import (
     ExitCode,
     RunOutcome,
@@ -23,7 +24,6 @@ from fleetwright_cli.terminal.model.changes import (
     TextAdded,
     ToolChanged,
 )
-from fleetwright_cli.terminal.model.safe_text import one_line, safe_text
 from fleetwright_cli.terminal.model.values import ToolCard
 
 _LINE: Final = 200

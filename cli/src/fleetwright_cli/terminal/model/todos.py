@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from fleetwright_cli.terminal.model.safe_text import one_line
+from fleetwright_cli.safe_text import one_line
 from fleetwright_cli.terminal.model.values import TodoItem
 
 TOOL: Final = "todo_write"

@@ -9,9 +9,9 @@ from typing import Any, Final
 from uuid import uuid4
 
 from fleetwright_a2a.extensions import CONTEXT_TITLE
+from fleetwright_cli.safe_text import one_line
 from fleetwright_cli.terminal.model.decoding import decode, snapshot
 from fleetwright_cli.terminal.model.events import SnapshotEvent, StatusEvent
-from fleetwright_cli.terminal.model.safe_text import one_line
 from fleetwright_cli.terminal.model.values import WAITING, TaskPhase
 from fleetwright_cli.terminal.session.local_index import TITLE_LENGTH, IndexEntry
 from fleetwright_cli.terminal.session.messages import new_message

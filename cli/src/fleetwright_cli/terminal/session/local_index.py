@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from fleetwright_cli.terminal.model.safe_text import one_line
+from fleetwright_cli.safe_text import one_line
 
 TITLE_LENGTH: Final = 60
 _MOST: Final = 500

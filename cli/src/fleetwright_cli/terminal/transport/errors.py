@@ -1,8 +1,13 @@
 """The errors of a connection to an agent. Their messages name the remedy, and never contain a token."""
 
+from fleetwright_cli.safe_text import safe_text
+
 
 class TransportError(Exception):
-    """The base of all errors of a connection."""
+    """The base of all errors of a connection. Their text may come from an agent, so it has no control characters."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(safe_text(message))
 
 
 class AgentUnreachable(TransportError):  # noqa: N818 - names the state of the agent

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from fleetwright_a2a.extensions import INCOGNITO, MODEL, REASONING_EFFORT
-from fleetwright_cli.terminal.model.safe_text import one_line
+from fleetwright_cli.safe_text import one_line
 from fleetwright_cli.terminal.model.state import ChatState
 from fleetwright_cli.terminal.session.conversations import ListedConversation, conversations
 from fleetwright_cli.terminal.session.local_index import TITLE_LENGTH, LocalIndex

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fleetwright_cli.terminal.model.safe_text import one_line
+from fleetwright_cli.safe_text import one_line
 from fleetwright_cli.terminal.view.rendering import Renderer
 from fleetwright_cli.terminal.view.theme import theme_of
 

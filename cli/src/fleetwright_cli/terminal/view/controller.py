@@ -13,10 +13,10 @@ from typing import Any
 from uuid import uuid4
 
 from fleetwright_a2a.extensions import CONTEXT_FORK, CONTEXT_TITLE, INCOGNITO, MODEL, SKILL_HINT, WORKSPACE_UNDO
+from fleetwright_cli.safe_text import one_line
 from fleetwright_cli.terminal.model.changes import Change, CostChanged, PhaseChanged, TextAdded, UserMessageShown
 from fleetwright_cli.terminal.model.events import CallsRecalled, SnapshotEvent
 from fleetwright_cli.terminal.model.forms import FormProgress, InvalidField, form_of
-from fleetwright_cli.terminal.model.safe_text import one_line
 from fleetwright_cli.terminal.model.state import ChatState
 from fleetwright_cli.terminal.model.values import ENDED, PendingAsk
 from fleetwright_cli.terminal.session.chat_session import ChatSession

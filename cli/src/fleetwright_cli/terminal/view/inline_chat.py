@@ -19,8 +19,8 @@ from prompt_toolkit.input import Input
 from prompt_toolkit.layout import Layout
 from prompt_toolkit.output import ColorDepth
 
+from fleetwright_cli.safe_text import safe_text
 from fleetwright_cli.terminal.model.changes import AskOpened, Change
-from fleetwright_cli.terminal.model.safe_text import safe_text
 from fleetwright_cli.terminal.model.values import PendingAsk
 from fleetwright_cli.terminal.view.ask_focus import AskFocus
 from fleetwright_cli.terminal.view.chat_keys import chat_keys

@@ -11,7 +11,7 @@ from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output import Output
 from prompt_toolkit.widgets import SearchToolbar
 
-from fleetwright_cli.terminal.model.safe_text import cells, one_line
+from fleetwright_cli.safe_text import cells, one_line
 from fleetwright_cli.terminal.view.chat_screen import ChatActions
 from fleetwright_cli.terminal.view.panel import ask_lines, status_text
 from fleetwright_cli.terminal.view.transcript import Transcript

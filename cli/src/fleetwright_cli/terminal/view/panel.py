@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
+from fleetwright_cli.safe_text import cells, one_line
 from fleetwright_cli.terminal.model.forms import FormProgress
-from fleetwright_cli.terminal.model.safe_text import cells, one_line
 from fleetwright_cli.terminal.model.state import ChatState
 from fleetwright_cli.terminal.model.todos import open_todos
 from fleetwright_cli.terminal.model.values import PendingAsk

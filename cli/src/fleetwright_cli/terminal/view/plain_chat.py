@@ -7,6 +7,7 @@ import termios
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, TextIO
 
+from fleetwright_cli.safe_text import one_line, safe_text
 from fleetwright_cli.terminal.model.changes import (
     AnswerReplaced,
     AskClosed,
@@ -21,7 +22,6 @@ from fleetwright_cli.terminal.model.changes import (
     ToolChanged,
     UserMessageShown,
 )
-from fleetwright_cli.terminal.model.safe_text import one_line, safe_text
 from fleetwright_cli.terminal.model.values import ENDED, PendingAsk, TaskPhase
 from fleetwright_cli.terminal.view.chat_screen import ChatActions
 from fleetwright_cli.terminal.view.panel import ask_lines

@@ -8,7 +8,7 @@ from functools import cached_property
 from io import StringIO
 from typing import TYPE_CHECKING, Any, Final
 
-from fleetwright_cli.terminal.model.safe_text import safe_text
+from fleetwright_cli.safe_text import safe_text
 from fleetwright_cli.terminal.view.theme import ChatTheme
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
+from fleetwright_cli.safe_text import one_line, safe_text
 from fleetwright_cli.terminal.model.changes import (
     AnswerReplaced,
     AskClosed,
@@ -18,7 +19,6 @@ from fleetwright_cli.terminal.model.changes import (
     ToolChanged,
     UserMessageShown,
 )
-from fleetwright_cli.terminal.model.safe_text import one_line, safe_text
 from fleetwright_cli.terminal.model.todos import is_done
 from fleetwright_cli.terminal.model.values import ENDED, PendingAsk, ReceivedFile, TaskPhase, TodoItem, ToolCard
 from fleetwright_cli.terminal.view.markdown_blocks import tail, take_blocks

@@ -16,7 +16,7 @@ from prompt_toolkit.lexers import Lexer, SimpleLexer
 from prompt_toolkit.output import Output
 from prompt_toolkit.widgets import SearchToolbar, TextArea
 
-from fleetwright_cli.terminal.model.safe_text import one_line, safe_text
+from fleetwright_cli.safe_text import one_line, safe_text
 
 _STYLES: Final = {"+": "ansigreen", "-": "ansired", "@": "ansicyan"}
 _LINES: Final = 400
