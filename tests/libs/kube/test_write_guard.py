@@ -177,6 +177,14 @@ def test_writes_are_forgotten_when_the_bucket_is_full_again(guard, clock):
     assert write_until_delayed(guard) == 1 + BURST
 
 
+def test_object_that_is_created_anew_has_no_earlier_writes(guard):
+    for _ in range(2 * BURST):
+        write(guard)
+        guard.forget(POET)
+    assert guard.list_delayed(POET) == []
+    assert write_until_delayed(guard) == 1 + BURST
+
+
 def test_loop_is_logged_once(guard, caplog):
     write_until_delayed(guard)
     write_until_delayed(guard)

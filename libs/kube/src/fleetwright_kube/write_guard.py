@@ -205,7 +205,9 @@ class WriteGuard:
         return sorted(delayed, key=str)
 
     def forget(self, key: Id) -> None:
-        """Drop what is kept about a deleted object."""
+        """Drop what is kept about a deleted object. A later object of the same name begins anew."""
+        for known in [each for each in self._histories if each[0] == key]:
+            del self._histories[known]
         self._causes.pop(key, None)
         self._delayed.pop(key, None)
 
