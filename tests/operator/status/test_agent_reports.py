@@ -527,12 +527,21 @@ async def test_activity_is_rounded_and_refreshed_every_ten_minutes(poet, api):
 
 @pytest.mark.parametrize(
     ("spent", "shown"),
-    [(0.0, "0"), (0.000412, "0.00041"), (0.25, "0.25"), (1.0, "1"), (1300.0, "1300"), (1e-7, "0.000001")],
+    [(0.0, None), (0.000412, "0.00041"), (0.25, "0.25"), (1.0, "1"), (1300.0, "1300"), (1e-7, "0.000001")],
 )
 async def test_activity_shows_costs_below_one_cent(poet, api, spent, shown):
     started = {"activity": {**QUIET, "startedAt": "2026-03-01T12:04:05Z"}}
     await say(poet, report(api) | started | {"spentUsd": spent})
-    assert api.find("Agent", "poet")["status"]["activity"]["spentUSD"] == shown
+    assert api.find("Agent", "poet")["status"]["activity"].get("spentUSD") == shown
+
+
+async def test_first_costs_are_shown_within_a_minute(poet, api):
+    started = {"activity": {**QUIET, "startedAt": "2026-03-01T12:04:05Z"}}
+    await say(poet, report(api) | started | {"spentUsd": 0.0})
+    for spent, shown in ((0.000412, "0.00041"), (0.5, "0.00041")):
+        await poet.later(60)
+        await say(poet, report(api) | started | {"spentUsd": spent})
+        assert api.find("Agent", "poet")["status"]["activity"]["spentUSD"] == shown
 
 
 async def test_last_activity_does_not_precede_the_agent(poet, api):

@@ -96,8 +96,12 @@ class AgentReportHandler:
         return StatusResult(report.is_complete, None if spec is None else _sleeps_in(spec, report))
 
     def _is_stale(self, pod: CachedObject, entry: CachedObject, report: AgentReport) -> bool:
-        """Return whether the status shows another activity, and has not been refreshed for a while."""
+        """Return whether the status shows another activity, and has not been refreshed for a while.
+
+        The first costs are shown at once.
+        """
         shown = entry.projection["status"].get("activity", {})
         if activity_status(report, shown, created=entry.created).get("activity", shown) == shown:
             return False
-        return self._reports.may_refresh(pod.namespace, entry.name, seconds=REFRESH_SECONDS)
+        has_first_costs = bool(report.spent_usd) and "spentUSD" not in shown
+        return self._reports.may_refresh(pod.namespace, entry.name, seconds=REFRESH_SECONDS) or has_first_costs

@@ -40,7 +40,8 @@ def activity_status(
         "activity": {
             "runningTasks": max(step for step in _STEPS if step <= report.running_tasks),
             "lastActive": last_active,
-            "spentUSD": _rounded(report.spent_usd),
+            # Zero would look like a cost, but most often none is known yet.
+            **({"spentUSD": _rounded(report.spent_usd)} if report.spent_usd else {}),
             **({"outcomes": outcomes} if outcomes else {}),
         }
     }
