@@ -49,7 +49,7 @@ def check_memory(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe.touch()
-        probe.unlink()
+        probe.unlink(missing_ok=True)  # The previous pod may do the same at this moment.
     except OSError as error:
         message = f"the memory folder {folder} cannot be written: {error.strerror}; check the volume and its owner"
         raise ConfigurationError(message) from error
