@@ -193,9 +193,9 @@ def test_bridge_reports_a_missing_program_in_one_line(fork_server):
 
 
 UNREACHABLE = [
-    pytest.param({"url": "http://127.0.0.1:9/mcp"}, "the server cannot be reached", id="nobody listens"),
-    pytest.param({"url": "http://x.invalid/mcp"}, "the server cannot be reached", id="no such name"),
-    pytest.param({"url": 7}, "the description of the server is not valid: url", id="no description"),
+    pytest.param({"url": "http://127.0.0.1:9/mcp"}, 75, "the server cannot be reached", id="nobody listens"),
+    pytest.param({"url": "http://x.invalid/mcp"}, 75, "the server cannot be reached", id="no such name"),
+    pytest.param({"url": 7}, 2, "the description of the server is not valid: url", id="no description"),
 ]
 
 
@@ -210,15 +210,15 @@ async def test_mcp_probe_does_not_connect_to_denied_ranges(fork_server):
         entry = json.dumps({"name": "s", "url": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"})
         words = ["probe", "mcp", "--patience", "0", "--denied", "127.0.0.0/8", "--denied", "9.9.9.0/24", entry]
         ended = await asyncio.to_thread(fork_server.run, *words)
-    assert ended.returncode == 2
+    assert ended.returncode == 75
     assert "address that agents may not reach" in ended.stderr.splitlines()[-1]
     assert heard == []
 
 
-@pytest.mark.parametrize(("changes", "says"), UNREACHABLE)
-def test_mcp_probe_reports_why_it_failed(fork_server, changes, says):
+@pytest.mark.parametrize(("changes", "code", "says"), UNREACHABLE)
+def test_mcp_probe_reports_why_it_failed(fork_server, changes, code, says):
     ended = fork_server.run("probe", "mcp", "--patience", "0", json.dumps({"name": "s", **changes}))
-    assert ended.returncode == 2
+    assert ended.returncode == code
     assert says in ended.stderr.splitlines()[-1]
     assert ended.stdout == ""
 

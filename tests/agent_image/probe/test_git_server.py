@@ -1,6 +1,7 @@
 """Git servers with a private certificate authority, and behind a proxy. Servers, TLS and proxies are real."""
 
 import base64
+import socket
 import ssl
 
 import pytest
@@ -10,6 +11,9 @@ from tests.support.http.proxy import run_proxy
 from tests.support.machine import ceiling
 
 from fleetwright_agent.__main__ import main
+from fleetwright_agent.commands.fetch.git import GitSource, fetch
+from fleetwright_agent.commands.fetch.git_server import GitServer
+from fleetwright_agent.config.mounted_files import SourceUnavailable
 
 NAMES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
@@ -181,6 +185,18 @@ def test_failure_of_the_server_fetches_no_history(read, plain, status, failing):
     code, errors = read(url)
     assert (code, f"{url} cannot answer now (status {status})" in errors) == (75, True), errors
     assert len(requests) == 1
+
+
+def test_silent_server_is_given_up_after_its_time(process_ring: None, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        server = GitServer(url=f"http://127.0.0.1:{silent.getsockname()[1]}/skills", timeout_seconds=0.2)
+        with pytest.raises(SourceUnavailable, match="cannot be reached"):
+            fetch(GitSource(server=server, commit="a" * 40, path=""), tmp_path, patience=0)
+        connection, _ = silent.accept()
+        connection.close()
+        silent.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            silent.accept()
 
 
 def test_server_that_fails_once_is_asked_again(read, plain):

@@ -161,26 +161,31 @@ async def test_mcp_call_that_the_proxy_refuses_has_not_arrived(tmp_path: Path, t
 UNREACHABLE = [
     pytest.param(
         {"url": "https://tools.invalid/mcp", "proxyUrl": "http://127.0.0.1:1"},
+        75,
         "cannot be reached through its proxy",
         id="a proxy that does not listen",
     ),
     pytest.param(
         {"url": "https://tools.invalid/mcp", "proxyUrl": "http://9.9.9.9:3128"},
+        75,
         "leads to an address that agents may not reach, or its proxy does",
         id="a proxy in a denied range",
     ),
     pytest.param(
         {"url": "https://9.9.9.9/mcp", "proxyUrl": "http://127.0.0.1:{proxy}"},
+        75,
         "leads to an address that agents may not reach, or its proxy does",
         id="a server in a denied range",
     ),
     pytest.param(
         {"url": "https://tools.invalid/mcp", "proxyUrl": "http://u:p@127.0.0.1:{proxy}"},
+        2,
         "has a proxy that cannot be called: it must not contain a user or password",
         id="a proxy with a password",
     ),
     pytest.param(
         {"url": "https://tools.invalid/mcp", "proxyUrl": "socks5://127.0.0.1:{proxy}"},
+        2,
         "has a proxy that cannot be called: it must begin with https:// or http://",
         id="a proxy of another protocol",
     ),
@@ -190,19 +195,20 @@ UNREACHABLE = [
             "proxyUrl": "http://127.0.0.1:{proxy}",
             "headers": [{"name": "X-Key", "valueFile": "secrets/tools/key"}],
         },
+        2,
         "must have an https address: a proxy would read the headers of its Secrets",
         id="a proxy that would read a secret",
     ),
 ]
 
 
-@pytest.mark.parametrize(("entry", "says"), UNREACHABLE)
+@pytest.mark.parametrize(("entry", "code", "says"), UNREACHABLE)
 async def test_probe_of_a_server_behind_an_unusable_proxy_says_why(
-    fork_server: ForkServer, entry: dict[str, Any], says: str
+    fork_server: ForkServer, entry: dict[str, Any], code: int, says: str
 ) -> None:
     async with run_relay() as proxy:
         described = {**entry, "proxyUrl": entry["proxyUrl"].format(proxy=proxy.port)}
         ended = await run_probe(fork_server, described)
-    assert ended.returncode == 2
+    assert ended.returncode == code
     assert says in ended.stderr.splitlines()[-1]
     assert proxy.heard == b""

@@ -164,6 +164,11 @@ ANSWERS = [
         id="a server that cannot be spoken to",
     ),
     pytest.param(
+        ProbeFailure("Unavailable", "the server cannot be reached"),
+        WorkloadHealth(False, "Unreachable", "the server cannot be reached"),
+        id="a server that may be reached later",
+    ),
+    pytest.param(
         ProbeFailure("ImagePull", "no such image"),
         WorkloadHealth(None, "ProbeFailed", "its tools could not be discovered: no such image"),
         id="a probe that failed itself",

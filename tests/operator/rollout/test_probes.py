@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from fleetwright_api import names
+from fleetwright_api.spec.skill import OciImageSource, SkillSourceSpec
 from fleetwright_kube.cache import Cache
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_kube.cluster import Cluster
@@ -24,9 +25,10 @@ from fleetwright_operator.rollout.probe_result import (
     unreported,
 )
 from fleetwright_operator.rollout.probe_runner import ProbeRunner, delete_probes
+from fleetwright_operator.rollout.skill_probe import with_pull_failure
 from fleetwright_operator.rollout.slot_limiter import SlotLimiter, find_probed
 from fleetwright_operator.settings import Settings
-from fleetwright_operator.status.workload_health import WorkloadHealth
+from fleetwright_operator.status.workload_health import IMAGE_PULL, WorkloadHealth
 
 
 @pytest.fixture
@@ -341,3 +343,24 @@ def running_probes(api) -> list[str]:
 
 def is_unprobed(api, name) -> bool:
     return "discovery" not in api.find(names.MCP_SERVER, name)["status"]
+
+
+IMAGE = f"registry.example.com/skills/haiku@sha256:{'b' * 64}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted"),
+    [
+        ("failed to resolve reference: not found", "Refused"),
+        ("pull access denied, repository does not exist", "Refused"),
+        ("unexpected status: 401 Unauthorized", "Refused"),
+        ("dial tcp 10.0.0.7:443: connect: connection refused", "Unavailable"),
+        ("unexpected status from HEAD request: 503 Service Unavailable", "Unavailable"),
+        ("lookup registry.example.com: i/o timeout", "Unavailable"),
+    ],
+)
+def test_registry_that_is_down_is_asked_again_each_minute(answer, wanted):
+    source = SkillSourceSpec(image=OciImageSource(reference=IMAGE))
+    why = WorkloadHealth(False, IMAGE_PULL, f"image {IMAGE!r} cannot be pulled: {answer}")
+    found = with_pull_failure(source, ProbePending(why))
+    assert (found.reason, found.message) == (wanted, why.message)

@@ -26,6 +26,15 @@ from fleetwright_operator.status.workload_health import IMAGE_PULL
 SOURCE_PENDING: Final = "SourcePending"
 _INVALID: Final = "InvalidSkill"
 _LONGEST = 1024
+_REFUSALS_OF_A_REGISTRY: Final = (
+    "not found",
+    "manifest unknown",
+    "denied",
+    "unauthorized",
+    "forbidden",
+    "invalid reference",
+)
+"""Parts of the messages of container runtimes about answers of a registry. A registry that is down gives no answer."""
 
 
 def has_answer(status: Mapping[str, Any], question: str) -> bool:
@@ -54,7 +63,8 @@ def with_pull_failure(source: SkillSourceSpec, answer: ProbeResult) -> ProbeResu
     why = answer.why if isinstance(answer, ProbePending) else None
     digest = source.image.reference.rpartition("@")[2] if source.image else ""
     if why and why.reason == IMAGE_PULL and digest and digest in why.message:
-        return ProbeFailure(REFUSED, why.message)
+        is_refused = any(text in why.message.lower() for text in _REFUSALS_OF_A_REGISTRY)
+        return ProbeFailure(REFUSED if is_refused else UNAVAILABLE, why.message)
     return answer
 
 

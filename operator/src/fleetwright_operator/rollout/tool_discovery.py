@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fleetwright_api.spec.mcp_server import McpServerView
 from fleetwright_operator.build.config.tool_access import digests, pinned_list
-from fleetwright_operator.rollout.probe_result import ProbeFailure, ProbePending, ProbeReport
+from fleetwright_operator.rollout.probe_result import REFUSED, UNAVAILABLE, ProbeFailure, ProbePending, ProbeReport
 from fleetwright_operator.status.workload_health import WorkloadHealth
 
 _LONGEST = 256
@@ -47,7 +47,7 @@ def discovery_health(server: McpServerView) -> WorkloadHealth:
     if "discovery" not in status:
         return WorkloadHealth(None, "NotObserved", "its tools are being discovered")
     if failure := status["discovery"].get("failure"):
-        if failure["reason"] == "Refused":
+        if failure["reason"] in {REFUSED, UNAVAILABLE}:
             return WorkloadHealth(False, "Unreachable", failure["message"])
         if failure["reason"] == _TOO_MANY:
             return WorkloadHealth(False, _TOO_MANY, failure["message"])

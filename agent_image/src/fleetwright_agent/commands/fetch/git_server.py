@@ -28,7 +28,9 @@ from urllib3.util.ssl_ import create_urllib3_context
 
 from fleetwright_agent.config.mounted_files import ConfigurationError, SourceUnavailable
 
-_TIMEOUT_SECONDS: Final = 30.0
+_TIMEOUT_SECONDS: Final = 15.0
+"""A connection that takes longer, or a server that is silent for longer, has failed. Git servers send a byte every five
+seconds while they prepare a pack (`uploadpack.keepAlive`). Two attempts end before the deadline of a probe's pod."""
 _PAUSE_SECONDS: Final = 1.0
 _CREDENTIAL_KEYS: Final = ("username", "password", "token")
 _UNKNOWN_AUTHORITY: Final = (18, 19, 20, 21)
@@ -57,6 +59,7 @@ class GitServer:
     """Certificate authorities in PEM. They are trusted for the server and the proxy, in addition to the system's."""
     proxy_url: str | None = None
     """An HTTP proxy for all requests. Without it, environment variables may name one."""
+    timeout_seconds: float = _TIMEOUT_SECONDS
 
     @property
     def path(self) -> str:
@@ -180,7 +183,7 @@ def git_client(server: GitServer) -> HttpGitClient:
             f" address in source.git.url, or {remedy}"
         )
     return HttpGitClient(
-        base, username=name, password=password, timeout=_TIMEOUT_SECONDS, quiet=True, pool_manager=pool
+        base, username=name, password=password, timeout=server.timeout_seconds, quiet=True, pool_manager=pool
     )
 
 
@@ -189,7 +192,7 @@ def _build_pool(server: GitServer, base: str, authorities: ssl.SSLContext) -> "_
         return _SingleOriginProxyPool(
             server.proxy_url,
             headers={"User-Agent": default_user_agent_string()},
-            timeout=_TIMEOUT_SECONDS,
+            timeout=server.timeout_seconds,
             cert_reqs="CERT_REQUIRED",
             ssl_context=authorities,
             proxy_ssl_context=authorities,
@@ -197,7 +200,7 @@ def _build_pool(server: GitServer, base: str, authorities: ssl.SSLContext) -> "_
     pool = default_urllib3_manager(
         None,
         base_url=base,
-        timeout=_TIMEOUT_SECONDS,
+        timeout=server.timeout_seconds,
         pool_manager_cls=_SingleOriginPool,
         proxy_manager_cls=_SingleOriginProxyPool,
     )
@@ -231,8 +234,8 @@ class _SingleOriginPool(urllib3.PoolManager):
             raise ConfigurationError(
                 f"the git server redirects to another server, {there}; use its address in source.git.url"
             )
-        # By default urllib3 waits as long as the server asks for, which may be hours.
-        keywords.setdefault("retries", urllib3.Retry(3, respect_retry_after_header=False))
+        # The caller tries again. By default urllib3 waits as long as the server asks for, which may be hours.
+        keywords.setdefault("retries", urllib3.Retry(3, connect=0, read=0, respect_retry_after_header=False))
         response = super().urlopen(method, url, redirect=redirect, **keywords)
         if response.status == HTTPStatus.TOO_MANY_REQUESTS or response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             response.close()

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from fleetwright_a2a.outbound.policy.addresses import Network
 from fleetwright_agent.config.layout import Layout
-from fleetwright_agent.config.mounted_files import ConfigurationError, first_fault
+from fleetwright_agent.config.mounted_files import ConfigurationError, SourceUnavailable, first_fault
 from fleetwright_agent.config.tools import McpServer
 
 _SECONDS = 20.0
@@ -42,7 +42,12 @@ def declare(looks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> Non
 
 
 async def probe_mcp(options: argparse.Namespace) -> dict[str, Any]:
-    """Raises: ConfigurationError: the server cannot be used."""
+    """Return what the server says about itself, and its tools.
+
+    Raises:
+        ConfigurationError: The entry of the server is invalid, or the server refuses to list its tools.
+        SourceUnavailable: The server cannot be reached, or it refuses the connection. This may change.
+    """
     try:
         server = McpServer.model_validate_json(options.server)
     except ValidationError as error:
@@ -55,15 +60,17 @@ async def _patiently(look: Callable[[], Awaitable[dict[str, Any]]], *, seconds: 
     """Retry a failed connection, because a new pod's network and a starting server may need some seconds."""
     from mcp.shared.exceptions import McpError
 
-    from fleetwright_agent.tools.mcp.wire import McpUnreachable
+    from fleetwright_agent.tools.mcp.wire import McpMisconfigured, McpUnreachable
 
     started = time.monotonic()
     while True:
         try:
             return await look()
+        except McpMisconfigured as error:
+            raise ConfigurationError(f"the server {error}") from error
         except McpUnreachable as error:
             if time.monotonic() - started >= seconds:
-                raise ConfigurationError(f"the server {error}") from error
+                raise SourceUnavailable(f"the server {error}") from error
         except McpError as error:
             raise ConfigurationError(f"the server refused to list its tools: {error.error.message[:300]}") from error
         await asyncio.sleep(_PAUSE_SECONDS)

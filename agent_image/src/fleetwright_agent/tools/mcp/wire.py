@@ -52,6 +52,13 @@ class McpUnreachable(Exception):  # noqa: N818 - describes the server
         self.arrival = arrival
 
 
+class McpMisconfigured(McpUnreachable):
+    """The entry of the server cannot be used, so no request was sent. A retry fails too."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, arrival=Arrival.NONE)
+
+
 class McpTransport(httpx.AsyncBaseTransport):
     """The HTTP transport of one session. Call `expect` before a request is sent, and `forget` afterwards."""
 
@@ -163,12 +170,13 @@ def wire_of(server: McpServer, layout: Layout, *, denied: tuple[Network, ...] = 
     """Return the transport, which ignores environment variables and connects only to the declared host or its proxy.
 
     Raises:
-        McpUnreachable: The configured address, proxy or CA file cannot be used.
+        McpMisconfigured: The configured address or proxy cannot be used.
+        McpUnreachable: The CA file cannot be read.
     """
     try:
         policy = EgressPolicy.declared([server.url], denied=denied)
     except UnusableUrl as error:
-        raise McpUnreachable(f"has an address that cannot be called: {error}", arrival=Arrival.NONE) from None
+        raise McpMisconfigured(f"has an address that cannot be called: {error}") from None
     inner = BoundedTransport(
         _build_transport(server, policy, _trust(server, layout)),
         document=MOST_BYTES,
@@ -187,12 +195,11 @@ def _build_transport(server: McpServer, policy: EgressPolicy, trusted: ssl.SSLCo
     if server.proxy_url is None:
         return PinnedTransport(policy, verify=trusted)
     if server.headers and not server.url.startswith("https:"):
-        words = "must have an https address: a proxy would read the headers of its Secrets"
-        raise McpUnreachable(words, arrival=Arrival.NONE)
+        raise McpMisconfigured("must have an https address: a proxy would read the headers of its Secrets")
     try:
         return ProxiedTransport(policy, proxy=server.proxy_url, verify=trusted)
     except UnusableUrl as error:
-        raise McpUnreachable(f"has a proxy that cannot be called: {error}", arrival=Arrival.NONE) from None
+        raise McpMisconfigured(f"has a proxy that cannot be called: {error}") from None
 
 
 def http_client(wire: McpTransport) -> httpx.AsyncClient:
