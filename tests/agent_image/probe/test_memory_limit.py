@@ -68,15 +68,27 @@ def test_large_object_is_named_as_the_cause(process_ring: None, tmp_path, write)
     assert not any(into.iterdir())
 
 
+SHARE = int(GIBIBYTE * 0.85)
+
+
 @pytest.mark.parametrize(
-    ("text", "wanted"), [(f"{GIBIBYTE}\n", int(GIBIBYTE * 0.85)), ("max\n", None), (None, None)], ids=str
+    ("container", "available", "wanted"),
+    [
+        pytest.param(f"{GIBIBYTE}\n", GIBIBYTE // 2, SHARE, id="the limit of the container"),
+        pytest.param("max\n", GIBIBYTE, SHARE, id="a container without a limit"),
+        pytest.param(f"{2**63 - 4096}\n", GIBIBYTE, SHARE, id="version 1 of cgroups without a limit"),
+        pytest.param(None, GIBIBYTE, SHARE, id="no container"),
+        pytest.param(None, None, None, id="a system without these files"),
+    ],
 )
-def test_memory_is_limited_to_a_share_of_the_container(process_ring: None, tmp_path, text, wanted):
+def test_memory_is_limited_to_a_share_of_the_container(process_ring: None, tmp_path, container, available, wanted):
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    file, seen = tmp_path / "memory.max", tmp_path / "seen"
-    if text is not None:
-        file.write_text(text)
-    run_within_memory(lambda: write_json(seen, resource.getrlimit(resource.RLIMIT_DATA)), cgroup=file)
+    file, memory, seen = tmp_path / "memory.max", tmp_path / "meminfo", tmp_path / "seen"
+    if container is not None:
+        file.write_text(container)
+    if available is not None:
+        memory.write_text(f"MemTotal:       1 kB\nMemAvailable:   {available // 1024} kB\nBuffers: 1 kB\n")
+    run_within_memory(lambda: write_json(seen, resource.getrlimit(resource.RLIMIT_DATA)), cgroups=[file], memory=memory)
     assert json.loads(seen.read_text()) == [wanted or before[0], before[1]]
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
 
@@ -123,4 +135,4 @@ def test_error_of_the_work_is_raised(process_ring: None, tmp_path, work, error, 
     file = tmp_path / "memory.max"
     file.write_text(f"{GIBIBYTE}\n")
     with pytest.raises(error, match=text):
-        run_within_memory(work, cgroup=file)
+        run_within_memory(work, cgroups=[file], memory=tmp_path / "meminfo")

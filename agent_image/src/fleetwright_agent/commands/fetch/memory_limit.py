@@ -7,10 +7,11 @@ import ctypes
 import multiprocessing
 import os
 import pickle
+import re
 import resource
 import signal
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -18,32 +19,40 @@ from typing import Final
 
 from fleetwright_agent.config.mounted_files import ConfigurationError
 
-_CGROUP: Final = Path("/sys/fs/cgroup/memory.max")
+_CGROUPS: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+"""The files with the limit of the container, for versions 2 and 1 of cgroups."""
+_NO_LIMIT: Final = 2**60
+"""Version 1 of cgroups has a number of this size if there is no limit."""
+_MEMORY: Final = Path("/proc/meminfo")
 _SHARE: Final = 0.85
 """The rest is for what the limit does not count: the code of libraries, and memory that the child copies on writing.
 
 The limit also counts the memory that the child shares with its parent.
 """
+_AVAILABLE: Final = re.compile(r"^MemAvailable:\s*(\d+) kB$", re.MULTILINE)
 _PR_SET_PDEATHSIG: Final = 1
 _MEBIBYTE: Final = 1024 * 1024
 
 
-def run_within_memory(work: Callable[[], None], *, cgroup: Path = _CGROUP) -> None:
-    """Run `work` in a child process, and limit its data (RLIMIT_DATA) to a share of the container's memory.
+def run_within_memory(work: Callable[[], None], *, cgroups: Sequence[Path] = _CGROUPS, memory: Path = _MEMORY) -> None:
+    """Run `work` in a child process, and limit its data (RLIMIT_DATA) to a share of the memory of the container.
+
+    Outside of a container, and in one without a limit, it is a share of the memory that the machine has free.
 
     dulwich applies deltas in compiled code, which aborts the process if memory is exhausted. So the limit applies to a
     child.
 
     Args:
         work: It changes files only.
-        cgroup: The file with the limit of the container in bytes, or `max`.
+        cgroups: Files with the limit of the container in bytes, or `max`.
+        memory: The file with the line `MemAvailable` (proc_meminfo(5)).
 
     Raises:
         ConfigurationError: The repository needs more memory. A later attempt may transfer less of it.
         ChildProcessError: The child ended without a result.
         Exception: An error of the work, with the traceback of the child as a note.
     """
-    limit = _choose_limit(cgroup)
+    limit = _choose_limit(cgroups, memory)
     receiver, sender = multiprocessing.Pipe(duplex=False)
     arguments = (limit, work, sender, os.getpid())
     child = multiprocessing.get_context("fork").Process(target=_run_limited_work, args=arguments)
@@ -109,15 +118,18 @@ def _make_picklable(error: Exception) -> Exception:
     return error
 
 
-def _choose_limit(cgroup: Path) -> int:
+def _choose_limit(cgroups: Sequence[Path], memory: Path) -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
-    limits = [limit for limit in (_read_memory_share(cgroup), soft) if limit != resource.RLIM_INFINITY]
+    sizes = [size for text in map(_read_text, cgroups) if text.isdigit() and (size := int(text)) < _NO_LIMIT]
+    if not sizes:
+        sizes = [int(kibibytes) * 1024 for kibibytes in _AVAILABLE.findall(_read_text(memory))]
+    limits = [int(size * _SHARE) for size in sizes] + [soft] * (soft != resource.RLIM_INFINITY)
     return min(limits, default=resource.RLIM_INFINITY)
 
 
-def _read_memory_share(cgroup: Path) -> int:
+def _read_text(file: Path) -> str:
+    """Return the content of a file; empty if this system does not have it."""
     try:
-        text = cgroup.read_text().strip()
-    except OSError:  # The kernel has cgroups of version 1, or none.
-        return resource.RLIM_INFINITY
-    return int(int(text) * _SHARE) if text.isdigit() else resource.RLIM_INFINITY
+        return file.read_text().strip()
+    except OSError:
+        return ""
