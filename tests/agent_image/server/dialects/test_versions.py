@@ -102,6 +102,22 @@ async def test_v03_part_without_a_clear_kind_is_refused(
         assert (error["code"], place in error["message"]) == (-32602, True), error
 
 
+@pytest.mark.parametrize(("part", "place"), [row for row in PARTS if "kind" not in row[0] and row[0].get("type")])
+@pytest.mark.parametrize("method", ["message:send", "message:stream"])
+@pytest.mark.parametrize("member", ["content", "parts"])
+async def test_v03_part_of_another_type_is_refused_over_http_json(
+    open_door: Callable[..., Any], raw: Any, part: Any, place: str | None, method: str, member: str
+) -> None:
+    door = await open_door()
+    async with raw(door) as caller:
+        message = {"messageId": "m", "role": "ROLE_USER", member: [part]}
+        answer = await caller.http.post(f"/a2a/v1/{method}", json={"message": message})
+    if place is None:
+        assert answer.status_code == (200 if member == "content" else 400), answer.text
+    else:
+        assert (answer.status_code, f"check message.{member}.0.type" in answer.text) == (400, True), answer.text
+
+
 REST_CALLS = [
     ("/a2a/message:send", V10, "1.0.1", 200),
     ("/a2a/message:send", V10, "1.1", 400),

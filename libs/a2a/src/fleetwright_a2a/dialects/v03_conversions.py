@@ -34,12 +34,12 @@ def _checked_send(params: Params) -> Any:
     message = params.get("message")
     parts = message.get("parts") if isinstance(message, dict) else None
     for index, part in enumerate(parts if isinstance(parts, list) else ()):
-        if isinstance(part, dict) and "kind" not in part and not _is_clear(part):
+        if isinstance(part, dict) and "kind" not in part and not is_clear(part):
             raise InvalidParamsError(f"Invalid params: check message.parts.{index}.kind")
     return _read_send(params)
 
 
-def _is_clear(part: Params) -> bool:
+def is_clear(part: Params) -> bool:
     """Return whether a part without `kind` has one content, which is that of its `type` if it has a type."""
     contents = [kind for kind in _KINDS if kind in part]
     return len(contents) == 1 and part.get("type", contents[0]) == contents[0]

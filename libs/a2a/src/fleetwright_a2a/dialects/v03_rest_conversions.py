@@ -12,7 +12,7 @@ from google.protobuf.message import Message as Proto
 
 from fleetwright_a2a.dialects import v03_conversions as v03
 from fleetwright_a2a.dialects.dialect import Operation, Params, Read, Write
-from fleetwright_a2a.dialects.v03_conversions import event_model, push_model, sent_model, task_model
+from fleetwright_a2a.dialects.v03_conversions import event_model, is_clear, push_model, sent_model, task_model
 from fleetwright_a2a.dialects.v10 import reader
 from fleetwright_a2a.task_events import Event
 
@@ -25,10 +25,23 @@ def _translated(model: Any) -> Params:
 
 
 def _send(params: Params) -> Any:
+    _check_types(params.get("message"))
     given = _as_message(params)
     if not given.HasField("request"):
         raise InvalidParamsError("Invalid params: check message")
     return v03.READS[Operation.SEND](_translated(_converted(FromProto.message_send_params, given)))
+
+
+def _check_types(message: Any) -> None:
+    """Refuse a part whose content is not that of its `type`, which clients of other protocols send.
+
+    Raises: InvalidParamsError.
+    """
+    for name in ("content", "parts"):
+        parts = message.get(name) if isinstance(message, dict) else None
+        for index, part in enumerate(parts if isinstance(parts, list) else ()):
+            if isinstance(part, dict) and "type" in part and "kind" not in part and not is_clear(part):
+                raise InvalidParamsError(f"Invalid params: check message.{name}.{index}.type")
 
 
 def _set_push(params: Params) -> Any:
