@@ -147,7 +147,6 @@ EDIT = {"action": "pay", "args": {"n": "4"}}
         ),
         pytest.param({"type": "respond", "args": "no"}, None, id="another word"),
         pytest.param({"type": "accept"}, None, id="without args"),
-        pytest.param({"type": "accept", "args": None, "more": 1}, None, id="another member"),
         pytest.param([], None, id="an empty list"),
         pytest.param([{"type": "accept", "args": None}] * 2, None, id="a list of two"),
         pytest.param({"type": ["accept"], "args": None}, None, id="a type that is no text"),
@@ -165,6 +164,9 @@ def test_inbox_response_recognises_its_format(value: Any, response: InboxRespons
         pytest.param({"type": "edit", "args": None}, "must have action and args", id="an edit without arguments"),
         pytest.param({"type": "edit", "args": "x"}, "must be an object", id="an edit with a text"),
         pytest.param({"type": "edit", "args": {"args": {}}}, "with action and args", id="an edit without a tool"),
+        pytest.param(
+            {"type": "edit", "args": EDIT, "n": "5"}, "a response has no member 'n'", id="a member beside args"
+        ),
         pytest.param({"type": "edit", "args": {"action": "pay", "args": []}}, "args.args", id="a list of arguments"),
     ],
 )

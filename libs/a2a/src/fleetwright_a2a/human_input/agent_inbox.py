@@ -62,8 +62,10 @@ def inbox_response(value: Any) -> InboxResponse | None:
     """
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
-    if not isinstance(value, Mapping) or value.keys() != {"type", "args"} or value["type"] not in [*InboxAction]:
+    if not isinstance(value, Mapping) or not {"type", "args"} <= value.keys() or value["type"] not in [*InboxAction]:
         return None
+    if unknown := sorted(str(key) for key in value.keys() - {"type", "args"}):
+        raise ValueError(f"a response has no member {unknown[0][:40]!r}; its members are type and args")
     action, args = InboxAction(value["type"]), value["args"]
     if action is InboxAction.RESPONSE:
         if not isinstance(args, str):
