@@ -116,7 +116,7 @@ def test_local_gateway_lists_the_team_and_serves_its_api(team):
 
 
 def test_probe_of_an_agent_behind_the_gateway_passes(team, tmp_path):
-    """P8: every agent behind the gateway has a path, which its card repeats."""
+    """Every agent behind the gateway has a path, which its card repeats."""
     url = f"{_gateway_url(team)}/agents/dev/lead"
     done = run_fleetwright(
         *("probe", url, "--token-file", str(team.state / TOKEN), "-o", "json"),

@@ -83,6 +83,12 @@ async def failed_checks(**faults: Any) -> list[str]:
             id="such a gateway behind a forwarded port",
         ),
         pytest.param(
+            "http://127.0.0.1:8001/api/v1/namespaces/x/services/gw:80/proxy/shop/poet",
+            "https://gw.example/shop/poet/a2a",
+            "http://127.0.0.1:8001/api/v1/namespaces/x/services/gw:80/proxy/shop/poet/a2a",
+            id="such a gateway behind kubectl proxy",
+        ),
+        pytest.param(
             "https://proxy.example/agents", "https://poet.shop/a2a", "https://proxy.example/agents/a2a", id="a proxy"
         ),
         pytest.param(

@@ -73,11 +73,13 @@ def endpoint_of(base: str, advertised: str) -> str:
     """Return where the interface of a card is reached from here.
 
     The host of the card may not be reachable from here, as behind a port-forward, so only its path counts. The path
-    begins with that of `base`, unless a proxy removes the latter.
+    begins with the end of that of `base`: with the whole of it, or with what follows the path of a proxy, such as that
+    of `kubectl proxy`. A proxy may also remove its path, and then they have nothing in common.
     """
-    path, prefix = urlsplit(advertised).path, urlsplit(base).path.rstrip("/")
-    is_whole = bool(prefix) and (path == prefix or path.startswith(f"{prefix}/"))
-    return (base.removesuffix(prefix) if is_whole else base) + (path if path.startswith("/") else "")
+    path, segments = urlsplit(advertised).path, urlsplit(base).path.rstrip("/").split("/")[1:]
+    ends = ("/" + "/".join(segments[first:]) for first in range(len(segments)))
+    common = next((end for end in ends if path == end or path.startswith(f"{end}/")), "")
+    return base.rstrip("/").removesuffix(common) + (path if path.startswith("/") else "")
 
 
 async def _refuses_callers_without_a_token(state: ProbeState) -> str:
