@@ -552,6 +552,28 @@ async def test_service_of_a_proxy_is_reached_instead_of_the_server(world, api, o
     await world.until(lambda: reached() == [3130])
 
 
+@pytest.mark.parametrize(
+    ("finalizers", "holder"), [([], "the kubelet of its node"), (["example.com/hold"], "example.com/hold")]
+)
+async def test_probe_whose_pod_stays_in_deletion_says_what_holds_it(world, api, objects, finalizers, holder):
+    api.put(objects.secret("git", token="eA=="))
+    api.put(objects.custom("Skill", "haiku", {"source": {"git": GIT}}))
+    await world.start()
+    await world.until(lambda: api.probes("haiku") != [])
+    (pod,) = api.probes("haiku")
+    held = {"deletionTimestamp": "2026-03-01T12:00:00Z", "finalizers": finalizers}
+    api.edit("Pod", pod, {"metadata": held})
+    waiting = world.manager.metrics.reconciles.labels(kind="Skill", outcome="waiting")._value
+    await world.until(lambda: waiting.get() > 0)
+    assert "is being deleted" not in world.conditions("Skill", "haiku")["ReferencesResolved"][2]
+    world.seconds += 61
+    await world.until(lambda: "is being deleted" in world.conditions("Skill", "haiku")["ReferencesResolved"][2])
+    _, reason, message = world.conditions("Skill", "haiku")["ReferencesResolved"]
+    assert reason == "ProbeFailed"
+    assert f"Pod {pod!r} is being deleted and waits for {holder}" in message
+    await world.settle()
+
+
 PULLS = [
     pytest.param(IMAGE["reference"], "SourceUnusable", 0, id="its own image is the source's fault"),
     pytest.param("docker.io/fleetwright/agent:1", "SourcePending", 1, id="that of the probe is not"),

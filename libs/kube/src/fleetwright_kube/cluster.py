@@ -32,6 +32,8 @@ from fleetwright_kube.write_guard import STATUS, Write, WriteGuard
 logger = logging.getLogger(__name__)
 _DELETION_SECONDS = 3.0
 """A deletion usually ends within this time."""
+_POD_DELETION_SECONDS = 60.0
+"""The same for a pod, whose programs have time to end."""
 _UNDECLARED = re.compile(r"\.status\.(\w+)[^:\s]*: field not declared in schema")
 
 
@@ -141,23 +143,23 @@ class Cluster:
     async def _raise_deletion_error(
         self, entry: CachedObject, wanted: Object, unfinished: UnfinishedDeletionError
     ) -> None:
-        """Raise the error for a child in deletion. After a few seconds, a person must know what holds it.
-
-        A pod may take as long as its tasks.
+        """Raise the error for a child in deletion. After some time, a person must know what holds it.
 
         Raises:
             UnfinishedDeletionError: The deletion has just begun.
             BlockedChildError: It takes longer.
         """
         seconds = self._deletions.measure_seconds(entry.uid, now=self._clock())
-        if wanted["kind"] == "Pod" or seconds < _DELETION_SECONDS:
+        is_pod = wanted["kind"] == "Pod"
+        if seconds < (_POD_DELETION_SECONDS if is_pod else _DELETION_SECONDS):
             raise unfinished
         resource = replace(self._scheme.resources[wanted["kind"]], metadata_only=True)
         try:
             body = await self._api.get(resource, entry.namespace, entry.name)
         except NotFoundError:
             raise unfinished from None
-        holders = ", ".join(body["metadata"].get("finalizers", ())) or "the garbage collector"
+        without_finalizers = "the kubelet of its node" if is_pod else "the garbage collector"
+        holders = ", ".join(body["metadata"].get("finalizers", ())) or without_finalizers
         raise BlockedChildError(
             "Terminating", f"{unfinished} and waits for {holders}. The operator writes it again as soon as it is gone"
         ) from None
