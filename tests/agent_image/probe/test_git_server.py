@@ -167,7 +167,7 @@ def test_proxy_of_the_environment_never_reads_credentials(read, plain, proxy, tm
     assert read(plain[1], option) == (0, "")
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
 @pytest.mark.parametrize("failing", ["do_GET", "do_POST"])
 def test_failure_of_the_server_fetches_no_history(read, plain, status, failing):
     """The first request lists references, the second one fetches a commit. Its failure is no reason to fetch all."""
@@ -185,6 +185,26 @@ def test_failure_of_the_server_fetches_no_history(read, plain, status, failing):
     code, errors = read(url)
     assert (code, f"{url} cannot answer now (status {status})" in errors) == (75, True), errors
     assert len(requests) == 1
+
+
+@pytest.mark.parametrize("read", ["probe", "fetch"], indirect=True)
+def test_server_that_refuses_one_commit_with_an_error_is_asked_for_the_history(read, plain):
+    """A web server answers with 500 if `git http-backend` ends with an error, as for a commit that is no tip."""
+    handler, url = plain
+    serve, statuses = handler.do_POST, [500]
+
+    def refuse_once(self):
+        if not statuses:
+            serve(self)
+            return
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(statuses.pop())
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    handler.do_POST = refuse_once
+    assert read(url) == (0, "")
+    assert not statuses
 
 
 def test_silent_server_is_given_up_after_its_time(process_ring: None, tmp_path):

@@ -32,6 +32,15 @@ _TIMEOUT_SECONDS: Final = 15.0
 """A connection that takes longer, or a server that is silent for longer, has failed. Git servers send a byte every five
 seconds while they prepare a pack (`uploadpack.keepAlive`). Two attempts end before the deadline of a probe's pod."""
 _PAUSE_SECONDS: Final = 1.0
+_LATER: Final = frozenset(
+    {
+        HTTPStatus.TOO_MANY_REQUESTS,
+        HTTPStatus.BAD_GATEWAY,
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        HTTPStatus.GATEWAY_TIMEOUT,
+    }
+)
+"""The statuses of a server that cannot answer now. `git http-backend` answers with 500 if it refuses a commit."""
 _CREDENTIAL_KEYS: Final = ("username", "password", "token")
 _UNKNOWN_AUTHORITY: Final = (18, 19, 20, 21)
 """The codes of X509_verify_cert(3) for a certificate whose authority is not trusted."""
@@ -237,7 +246,7 @@ class _SingleOriginPool(urllib3.PoolManager):
         # The caller tries again. By default urllib3 waits as long as the server asks for, which may be hours.
         keywords.setdefault("retries", urllib3.Retry(3, connect=0, read=0, respect_retry_after_header=False))
         response = super().urlopen(method, url, redirect=redirect, **keywords)
-        if response.status == HTTPStatus.TOO_MANY_REQUESTS or response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        if response.status in _LATER:
             response.close()
             raise _ServerFailedError(f"status {response.status}")
         return response
