@@ -167,6 +167,23 @@ def test_proxy_of_the_environment_never_reads_credentials(read, plain, proxy, tm
     assert read(plain[1], option) == (0, "")
 
 
+def answer_once(handler, method, status) -> list[int]:
+    """Let the server answer its next request with a status. Return a list that is empty after this answer."""
+    serve, statuses = getattr(handler, method), [status]
+
+    def answer(self):
+        if not statuses:
+            serve(self)
+            return
+        self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        self.send_response(statuses.pop())
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    setattr(handler, method, answer)
+    return statuses
+
+
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 @pytest.mark.parametrize("failing", ["do_GET", "do_POST"])
 def test_failure_of_the_server_fetches_no_history(read, plain, status, failing):
@@ -191,18 +208,7 @@ def test_failure_of_the_server_fetches_no_history(read, plain, status, failing):
 def test_server_that_refuses_one_commit_with_an_error_is_asked_for_the_history(read, plain):
     """A web server answers with 500 if `git http-backend` ends with an error, as for a commit that is no tip."""
     handler, url = plain
-    serve, statuses = handler.do_POST, [500]
-
-    def refuse_once(self):
-        if not statuses:
-            serve(self)
-            return
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(statuses.pop())
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    handler.do_POST = refuse_once
+    statuses = answer_once(handler, "do_POST", 500)
     assert read(url) == (0, "")
     assert not statuses
 
@@ -221,17 +227,7 @@ def test_silent_server_is_given_up_after_its_time(process_ring: None, tmp_path):
 
 def test_server_that_fails_once_is_asked_again(read, plain):
     handler, url = plain
-    serve, statuses = handler.do_GET, [503]
-
-    def fail_once(self):
-        if not statuses:
-            serve(self)
-            return
-        self.send_response(statuses.pop())
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    handler.do_GET = fail_once
+    statuses = answer_once(handler, "do_GET", 503)
     assert read(url, f"--patience={ceiling()}") == (0, "")
     assert not statuses
 

@@ -189,7 +189,7 @@ async def test_log_that_takes_too_long_is_a_failure(fleet: Fleet, cluster: Path)
 async def test_follow_begins_before_the_first_reading(fleet: Fleet, cluster: Path) -> None:
     (cluster / "desk-1.follow").write_text(f"{json.dumps(BEGUN.fields)}\n")
     logs = ClusterLogs((), everywhere=False, kubectl=str(cluster / "bin" / "kubectl"))
-    async with aclosing(logs.follow(datetime(2026, 11, 25, 10, tzinfo=UTC))) as lines:
+    async with aclosing(logs.follow_lines(datetime(2026, 11, 25, 10, tzinfo=UTC))) as lines:
         assert (await anext(lines)).fields == BEGUN.fields
     assert "logs desk-1 -c agent --follow --since-time=2026-11-25T09:59:58Z" in (cluster / "calls").read_text()
 

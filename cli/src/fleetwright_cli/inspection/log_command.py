@@ -57,7 +57,7 @@ def logs_command(
         raise click.BadParameter(f"give at least {SHORTEST} characters of an id", param_hint="TASK")
     view = _LogView(ClusterLogs(place_options(context, namespace), everywhere), TaskTrail(task), output)
     try:
-        found = finished(partial(view.print, parse_duration(since), follow=follow))
+        found = finished(partial(view.print_lines, parse_duration(since), follow=follow))
     except KeyboardInterrupt:
         view.report_missing()
         sys.exit(view.code)
@@ -86,7 +86,7 @@ class _LogView:
         self.code = 0
         """The exit code, by the logs that could be read."""
 
-    async def print(self, since: timedelta, *, follow: bool) -> bool:
+    async def print_lines(self, since: timedelta, *, follow: bool) -> bool:
         """Print the existing lines, and with `follow` new ones until the task has ended. Return False if there is none.
 
         Args: `since` is the largest age of the existing lines.
@@ -99,7 +99,7 @@ class _LogView:
             self.code = ExitCode.UNREACHABLE
         self._show_new(reading.lines)
         if follow and not self._trail.has_ended:
-            await self._follow(now, OrderedDict.fromkeys(reading.other_tasks, now - since))
+            await self._follow_lines(now, OrderedDict.fromkeys(reading.other_tasks, now - since))
         return self._has_shown
 
     async def _read(self, start: datetime) -> "LogReading":
@@ -112,15 +112,15 @@ class _LogView:
         self._sources = reading.sources
         return reading
 
-    async def _follow(self, start: datetime, others: OrderedDict[str, datetime]) -> None:
+    async def _follow_lines(self, start: datetime, others: OrderedDict[str, datetime]) -> None:
         """Print new lines.
 
         Args:
-            start: When the first reading began.
-            others: The tasks of lines that were left out, and since when they may have lines.
+            start: The time at which the first reading began.
+            others: The tasks of lines that were left out, with the time since which they may have lines.
         """
         # Following begins a little earlier than the first reading, so no line is missed and some come twice.
-        async for line in self._logs.follow(start):
+        async for line in self._logs.follow_lines(start):
             if line is None:
                 # The last lines of other agents may come after the end of the task.
                 if self._trail.has_ended:

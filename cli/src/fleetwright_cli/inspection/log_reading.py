@@ -151,7 +151,7 @@ class ClusterLogs:
             return AgentUnreachable(f"the {which} of pod {pod.name} cannot be read: {error}")
         return kept
 
-    async def follow(self, start: datetime) -> AsyncIterator[AgentLogLine | None]:
+    async def follow_lines(self, start: datetime) -> AsyncIterator[AgentLogLine | None]:
         """Yield the lines that are written from `start` on, without end, and None every few seconds.
 
         Raises: TransportError.

@@ -16,7 +16,8 @@ class AgentTarget:
 def build_agent_key(address: str, client: str | None) -> str:
     """Return the key of an agent as one of its clients calls it. Each client has conversations of its own.
 
-    Args: `client` is None for the default client. Its key is the address alone, as in indexes of earlier versions.
+    Args:
+        client: None for the default client, whose key is the address alone, as in indexes of earlier versions.
     """
     return address if client in {None, "default"} else f"{address}#{client}"
 
