@@ -1,9 +1,10 @@
-"""`fleetwright status` and `fleetwright why` against a real API server, with an operator that ends."""
+"""The commands `status`, `why` and `agents` against a real API server: an operator ends, or leaves a namespace."""
 
 import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +37,19 @@ def deployment(admin: Any, rendered_chart: list[dict[str, Any]]) -> Iterator[dic
     (found,) = (
         body for body in rendered_chart if body["kind"] == "Deployment" and body["metadata"]["name"] == OPERATOR_ACCOUNT
     )
-    found = {**found, "spec": {**found["spec"], "replicas": 0}}
+    found = deepcopy(found)
+    found["spec"]["replicas"] = 0
     admin.apply(found)
     yield found
     admin.delete("Deployment", SYSTEM, OPERATOR_ACCOUNT)
 
 
-def test_status_and_why_tell_whether_an_operator_works(fleetwright, deployment, operator, space):
+def test_status_why_and_agents_tell_whether_an_operator_works(fleetwright, deployment, operator, space):
     space.agent("poet")
     space.wait("Agent", "poet", "Programmed", "True")
     place = ("--namespace", space.name)
     assert fleetwright("why", "poet", *place).returncode == 0
+    assert fleetwright("agents", *place).returncode == 0
 
     listed = json.loads(fleetwright("status", "-o", "json").stdout)
     (found,) = (each for each in listed["installations"] if each["name"] == INSTALLATION)
@@ -60,12 +63,38 @@ def test_status_and_why_tell_whether_an_operator_works(fleetwright, deployment, 
         space.agent("poet", instructions="Write better.")
         told = fleetwright("why", "poet", *place)
         assert told.returncode == 1
-        assert f"no operator works: {INSTALLATION}, which manages the agent, has had no leader for" in told.stdout
+        stopped = f"no operator works: {INSTALLATION}, which manages the agent, has had no leader for"
+        assert stopped in told.stdout
+        told = fleetwright("agents", *place)
+        assert told.returncode == 1
+        assert told.stdout.splitlines()[1].startswith("poet ")
+        assert told.stderr.startswith(f"poet: {stopped}")
         told = fleetwright("status")
         assert told.returncode == 1
         assert f"{INSTALLATION} has had no leader for" in told.stdout
     finally:
         operator.start()  # The tests of other modules need it too.
+
+
+def test_status_why_and_agents_notice_a_namespace_that_the_operator_has_left(
+    fleetwright, deployment, operator, space, admin
+):
+    """Only the Deployment changes. The operator of the test goes on, and still renews its Lease."""
+    space.agent("poet")
+    space.wait("Agent", "poet", "Programmed", "True")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    (served,) = (each for each in container["env"] if each["name"] == "FLEETWRIGHT_NAMESPACES")
+    served["value"] = "elsewhere"
+    admin.apply(deployment)
+    left = f"{INSTALLATION}, which manages it, no longer serves namespace {space.name}, only elsewhere"
+    for words in (("why", "poet"), ("agents",)):
+        told = fleetwright(*words, "--namespace", space.name)
+        assert told.returncode == 1
+        assert left in told.stdout + told.stderr
+    told = fleetwright("status")
+    assert told.returncode == 1
+    assert f"{INSTALLATION} manages objects in " in told.stdout
+    assert "which it does not serve: nothing works on them" in told.stdout
 
 
 def test_status_names_the_rights_that_a_user_lacks(fleetwright, control_plane, space, tmp_path):

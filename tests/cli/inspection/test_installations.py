@@ -1,4 +1,4 @@
-"""The command `status`, and what `why` says if no operator works on an agent."""
+"""The command `status`, and what `why` and `agents` say if no operator works on an agent."""
 
 from datetime import UTC, datetime
 
@@ -6,9 +6,10 @@ import click
 import pytest
 
 from fleetwright_cli.cluster.tables import render
+from fleetwright_cli.inspection.agents import describe_unserved_agents
 from fleetwright_cli.inspection.installations import (
     describe_lease_problem,
-    describe_missing_operator,
+    group_unserved_agents,
     installation_rows,
     list_problems,
     read_installations,
@@ -37,20 +38,31 @@ def operator(namespace, *, namespaces="", lease="", ready=1):
     }
 
 
-def agent(*, generation=3, observed=3, installation="system/fleetwright-operator"):
+def agent(
+    name="poet",
+    *,
+    generation=3,
+    observed=3,
+    installation="system/fleetwright-operator",
+    namespace="shop",
+    deleted=False,
+):
     known = {"observedGeneration": observed} if observed else {}
     status = {**known, **({"installation": installation} if installation else {})}
-    return {"metadata": {"name": "poet", "generation": generation}, "status": status}
+    deletion = {"deletionTimestamp": "2026-03-01T12:00:00Z"} if deleted else {}
+    return {"metadata": {"name": name, "namespace": namespace, "generation": generation, **deletion}, "status": status}
 
 
 class Cluster:
     def __init__(self, *, operators=(), agents=(), leases=None):
-        self._operators = list(operators)
+        self._operators = operators
         self._agents = list(agents)
         self._leases = leases or {}
 
-    def list_operators(self):
-        return self._operators
+    def list_operators(self, *, namespace=None):
+        if isinstance(self._operators, Exception):
+            raise self._operators
+        return [each for each in self._operators if namespace in {None, each["metadata"]["namespace"]}]
 
     def list(self, kind, *, everywhere):
         return self._agents if kind == "Agent" else []
@@ -118,23 +130,74 @@ def test_describe_stop_reads_the_lease(lease, says):
     assert describe_lease_problem(lease, now=NOW) == says
 
 
+def test_status_names_objects_in_namespaces_that_their_installation_has_left():
+    cluster = Cluster(
+        operators=[operator("system", namespaces="desk,team")],
+        agents=[agent(), agent(namespace="team"), agent(namespace="home")],
+        leases={"system/fleetwright-operator": FRESH},
+    )
+    assert list_problems(read_installations(cluster, now=NOW)) == [
+        "system/fleetwright-operator manages objects in home, shop, which it does not serve: nothing works on them"
+    ]
+
+
+FORBIDDEN = click.ClickException("forbidden")
+
+
 @pytest.mark.parametrize(
-    ("body", "lease", "says"),
+    ("body", "lease", "operators", "says"),
     [
-        pytest.param(agent(), FRESH, "", id="a working operator"),
+        pytest.param(agent(), FRESH, [operator("system")], "", id="a working operator"),
+        pytest.param(agent(), FRESH, [operator("system", namespaces="shop,desk")], "", id="it serves the namespace"),
         pytest.param(
-            agent(observed=None, installation=""), FRESH, "no operator has seen this agent.", id="nobody has seen it"
+            agent(),
+            FRESH,
+            [operator("system", namespaces="team,desk")],
+            "system/fleetwright-operator, which manages it, no longer serves namespace shop, only desk, team. Add",
+            id="it has left the namespace",
         ),
-        pytest.param(agent(generation=4), FRESH, "has not seen generation 4 yet; it has seen 3", id="a newer spec"),
+        pytest.param(agent(), FRESH, [], "", id="an operator outside the cluster"),
         pytest.param(
-            agent(generation=4), STALE, "which manages the agent, has not renewed", id="an operator that ended"
+            agent(observed=None, installation=""), FRESH, [], "no operator has seen the agent.", id="nobody has seen it"
         ),
-        pytest.param(agent(), click.ClickException("forbidden"), "", id="a Lease that the user may not read"),
-        pytest.param(agent(installation=""), STALE, "", id="an operator of an earlier version"),
+        pytest.param(agent(generation=4), FRESH, [], "has not seen generation 4 yet; it has seen 3", id="a newer spec"),
+        pytest.param(
+            agent(generation=4), STALE, [], "which manages the agent, has not renewed", id="an operator that ended"
+        ),
+        pytest.param(agent(), FORBIDDEN, FORBIDDEN, "", id="a Lease and Deployments that the user may not read"),
+        pytest.param(agent(), STALE, FORBIDDEN, "which manages the agent, has not renewed", id="only the Lease"),
+        pytest.param(
+            agent(),
+            FORBIDDEN,
+            [operator("system", namespaces="desk")],
+            "no longer serves namespace shop, only desk",
+            id="only the Deployment",
+        ),
+        pytest.param(agent(installation=""), STALE, [], "", id="an operator of an earlier version"),
+        pytest.param(agent(generation=4, deleted=True), FRESH, [], "", id="an agent that is being deleted"),
     ],
 )
-def test_why_knows_whether_an_operator_works_on_the_agent(body, lease, says):
-    cluster = Cluster(leases={"system/fleetwright-operator": lease})
-    found = describe_missing_operator(cluster, body, now=NOW)
+def test_why_knows_whether_an_operator_works_on_the_agent(body, lease, operators, says):
+    cluster = Cluster(leases={"system/fleetwright-operator": lease}, operators=operators)
+    (found,) = group_unserved_agents(cluster, [body], now=NOW) or [""]
     assert says in found
     assert bool(says) is bool(found)
+
+
+def test_agents_of_one_installation_share_one_reading_and_one_reason():
+    class Counted(Cluster):
+        reads = 0
+
+        def find_lease(self, namespace, name):
+            self.reads += 1
+            return super().find_lease(namespace, name)
+
+    cluster = Counted(leases={"system/fleetwright-operator": STALE})
+    agents = [agent(name) for name in ("poet", "clerk", "cook", "guide", "scout")]
+    unserved = group_unserved_agents(cluster, [*agents, agent("new", observed=None)], now=NOW)
+    assert cluster.reads == 1
+    stopped, new = describe_unserved_agents(unserved, with_namespace=False)
+    assert stopped.startswith("poet, clerk, cook and 2 others: no operator works: system/fleetwright-operator, which")
+    assert new.startswith("new: no operator has seen the agent.")
+    (first, _) = describe_unserved_agents(unserved, with_namespace=True)
+    assert first.startswith("shop/poet, shop/clerk, shop/cook and 2 others: ")

@@ -109,16 +109,18 @@ class ClusterClient:
                 name, self.namespace, patch, field_manager=FIELD_MANAGER, _content_type=_MERGE
             )
 
-    def list_operators(self) -> list[dict[str, Any]]:
-        """Return the Deployments of operators in all namespaces.
+    def list_operators(self, *, namespace: str | None = None) -> list[dict[str, Any]]:
+        """Return the Deployments of operators in one namespace, or in all.
 
         Raises:
             click.ClickException: They may not be read.
         """
-        with _explained("Deployment objects", "all"):
-            found = self._custom.list_cluster_custom_object(
-                "apps", "v1", "deployments", label_selector=_OPERATORS, _request_timeout=_SECONDS
-            )
+        chosen: dict[str, Any] = {"label_selector": _OPERATORS, "_request_timeout": _SECONDS}
+        with _explained("Deployment objects", namespace or "all"):
+            if namespace:
+                found = self._custom.list_namespaced_custom_object("apps", "v1", namespace, "deployments", **chosen)
+            else:
+                found = self._custom.list_cluster_custom_object("apps", "v1", "deployments", **chosen)
             items: list[dict[str, Any]] = self._mapping(found)["items"]
             return items
 

@@ -1,7 +1,8 @@
 """The commands `agents`, `why`, `status`, `tasks` and `token`. This module only defines the options."""
 
+import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -12,7 +13,13 @@ from fleetwright_cli.cluster.tables import render
 from fleetwright_cli.terminal.commands import ADDRESS, with_options
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from fleetwright_cli.cluster.client import ClusterClient
+
+
+_SETTLE_SECONDS: Final = 2.0
+"""The time in which an operator that works sees a new or changed object."""
 
 
 @click.command("agents")
@@ -20,16 +27,24 @@ if TYPE_CHECKING:
 @OUTPUT
 @on_cluster
 def agents_command(cluster: "ClusterClient", everywhere: bool, output: str) -> None:
-    """List the agents: phase and its reason, model and cost."""
-    from fleetwright_cli.inspection.agents import agent_rows
+    """List the agents: phase and its reason, model and cost.
 
-    found = cluster.list(names.AGENT, everywhere=everywhere)
+    The exit code is 1 if no operator works on one of them, or if none has seen its newest spec.
+    """
+    from fleetwright_cli.inspection.agents import agent_rows, describe_unserved_agents
+
+    found, unserved = _read_settled(cluster, lambda: cluster.list(names.AGENT, everywhere=everywhere))
     if output == "text" and not found:
         where = "the cluster" if everywhere else f"namespace {cluster.namespace}"
         click.echo(f"No agents in {where}.", err=True)
         return
-    rows = agent_rows(found, now=datetime.now(UTC), with_namespace=everywhere)
+    now = datetime.now(UTC)
+    rows = agent_rows(found, now=now, with_namespace=everywhere)
     print_result(output, lambda: render(rows), {"apiVersion": "v1", "kind": "List", "items": found})
+    for line in describe_unserved_agents(unserved, with_namespace=everywhere):
+        click.echo(line, err=True)
+    if unserved:
+        raise SystemExit(1)
 
 
 @click.command("why")
@@ -43,16 +58,33 @@ def why_command(cluster: "ClusterClient", agent: str, output: str) -> None:
     The exit code is 1 if no operator works on the agent, or if none has seen its newest spec.
     """
     from fleetwright_cli.inspection import reasons
-    from fleetwright_cli.inspection.installations import describe_missing_operator
     from fleetwright_cli.inspection.sleep_explanation import explain_sleep
 
-    body = cluster.get(names.AGENT, agent)
-    missing = describe_missing_operator(cluster, body, now=datetime.now(UTC))
+    (body,), unserved = _read_settled(cluster, lambda: [cluster.get(names.AGENT, agent)])
+    missing = next(iter(unserved), "")
     sleep = explain_sleep(cluster, body, now=datetime.now(UTC))
     found = reasons.sections(body, missing_operator=missing, sleep=sleep)
     print_result(output, lambda: reasons.text(found), reasons.document(found))
     if missing:
         raise SystemExit(1)
+
+
+def _read_settled(
+    cluster: "ClusterClient", read: "Callable[[], list[dict[str, Any]]]"
+) -> "tuple[list[dict[str, Any]], dict[str, list[Mapping[str, Any]]]]":
+    """Return agents, and those on which no operator works, by the reason.
+
+    The operator may see an object that has just been applied a moment later, so the agents are then read again.
+    """
+    from fleetwright_cli.inspection.installations import group_unserved_agents
+
+    found = read()
+    unserved = group_unserved_agents(cluster, found, now=datetime.now(UTC))
+    if unserved:
+        time.sleep(_SETTLE_SECONDS)
+        found = read()
+        unserved = group_unserved_agents(cluster, found, now=datetime.now(UTC))
+    return found, unserved
 
 
 @click.command("status")
