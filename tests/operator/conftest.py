@@ -79,13 +79,22 @@ class OperatorApi(MemoryApi):
         counts = dict.fromkeys(("replicas", "updatedReplicas", "availableReplicas"), 1)
         self.set_status("Deployment", name, {**counts, "observedGeneration": generation}, namespace=namespace)
 
-    def end_pod(self, name: str, *, says: str = "", refuses: str = "", code: int = 2, namespace: str = "shop") -> None:
+    def end_pod(
+        self,
+        name: str,
+        *,
+        says: str = "",
+        refuses: str = "",
+        code: int = 2,
+        namespace: str = "shop",
+        container: str = "probe",
+    ) -> None:
         """Report what a kubelet reports of a pod that ended, with a report as its log or a termination message."""
         ended = {"exitCode": code if refuses else 0, "reason": "Error" if refuses else "Completed", "message": refuses}
-        container = {"name": "probe", "image": "img", "state": {"terminated": ended}}
+        reported = {"name": container, "image": "img", "state": {"terminated": ended}}
         self.logs[name] = says
         phase = "Failed" if refuses else "Succeeded"
-        self.set_status("Pod", name, {"phase": phase, "containerStatuses": [container]}, namespace=namespace)
+        self.set_status("Pod", name, {"phase": phase, "containerStatuses": [reported]}, namespace=namespace)
 
     def probes(self, owner: str) -> list[str]:
         """Return the names of the pods that probe something for an object of that name."""

@@ -168,7 +168,7 @@ class Settings:
     rollouts: int = 10
     """How many serving agents are rolled out to another revision concurrently."""
     probes: int = 4
-    """How many pods probe Skills and McpServers concurrently."""
+    """How many pods probe Skills and McpServers concurrently. As many others clone the sources of workspaces."""
     resync_seconds: float = 180.0
     """Seconds between two lists of everything, for events that a watch missed."""
     discovery_seconds: float = 3600.0

@@ -109,7 +109,7 @@ def test_clone_refuses_a_link_that_leads_out(repository, server, workspace, caps
     run_git(repository, "add", ".")
     run_git(repository, "commit", "-qm", "bad")
     code, _, error = fetch(capsys, server[1], workspace)
-    assert code == 2
+    assert code == 65
     assert "the link 'bad' of the repository leads out of the workspace" in error
     assert not (workspace / "bad").exists()
 
@@ -131,7 +131,7 @@ def test_clone_resolves_each_link(repository, server, workspace, capsys, links, 
     run_git(repository, "add", ".")
     run_git(repository, "commit", "-qm", "links")
     code, _, error = fetch(capsys, server[1], workspace)
-    assert code == (2 if refused else 0)
+    assert code == (65 if refused else 0)
     assert not refused or f"the link '{refused}' of the repository leads out of the workspace" in error
 
 

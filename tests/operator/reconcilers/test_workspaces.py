@@ -10,6 +10,8 @@ from collections import Counter
 import pytest
 
 from fleetwright_kube.errors import api_error
+from fleetwright_operator.rollout.slot_limiter import LONGEST_SECONDS, WAITING_SECONDS
+from fleetwright_operator.settings import Settings
 
 GIT = {"git": {"url": "https://git.example.com/shop.git", "secretRef": {"name": "git"}}}
 
@@ -278,6 +280,92 @@ async def test_failed_clone_is_reported_and_retried(world, api, objects):
     await world.settle()
     assert api.find("Agent", "coder")["status"]["workspace"]["source"]["commit"] == "d" * 40
     assert "clone" not in api.find("Agent", "coder")["status"]["workspace"]
+
+
+@pytest.mark.parametrize(
+    ("ref", "code", "is_repeated"),
+    [
+        pytest.param("c" * 40, 65, False, id="the content of a commit"),
+        pytest.param("main", 65, True, id="the content of a branch"),
+        pytest.param("c" * 40, 2, True, id="a commit that is not pushed yet"),
+    ],
+)
+async def test_content_of_a_commit_that_was_refused_is_not_cloned_again(world, api, objects, ref, code, is_repeated):
+    source = {"git": {**GIT["git"], "ref": ref}}
+    await applied(world, api, coder(objects, source=source), objects.secret("git", token="eA=="))
+    api.end_pod(clones(api)[0], refuses="the link 'x' leads out of the workspace", code=code, container="clone")
+    await world.settle()
+    for _ in range(3):
+        world.seconds += 600
+        await world.later(600)
+    status, reason, message = world.conditions("Agent", "coder")["WorkspaceReady"]
+    assert bool(clones(api)) is is_repeated
+    assert is_repeated or (status, reason) == ("False", "CloneFailed")
+    assert is_repeated or "the link 'x' leads out of the workspace" in message
+
+
+async def test_at_most_four_clones_run_at_the_same_time(world, api, objects):
+    agents = [f"coder-{number}" for number in range(10)]
+    source = {"git": {"url": GIT["git"]["url"]}}
+    bodies = [objects.agent(name, workspace={"image": "debian", "source": source}) for name in agents]
+    await applied(world, api, *bodies)
+    assert len(clones(api)) == Settings().probes
+    for _ in agents:
+        running = clones(api)
+        assert 0 < len(running) <= Settings().probes
+        waiting = [name for name in agents if is_uncloned(api, name) and not has_clone(api, name)]
+        for name in waiting:
+            assert "one of 4 other clones" in world.conditions("Agent", name)["WorkspaceReady"][2]
+        api.end_pod(running[0], says=json.dumps({"commit": "c" * 40}))
+        await world.settle()
+    assert not any(is_uncloned(api, name) for name in agents)
+    assert clones(api) == []
+
+
+async def test_clone_of_a_deleted_agent_gives_its_slot_to_the_next(world, api, objects):
+    agents = [f"coder-{number}" for number in range(Settings().probes + 1)]
+    source = {"git": {"url": GIT["git"]["url"]}}
+    bodies = [objects.agent(name, workspace={"image": "debian", "source": source}) for name in agents]
+    await applied(world, api, *bodies)
+    (waiting,) = [name for name in agents if not has_clone(api, name)]
+    api.remove("Agent", next(name for name in agents if name != waiting))
+    await world.until(lambda: has_clone(api, waiting))
+
+
+async def test_clone_that_no_node_takes_gives_its_slot_to_others(world, api, objects):
+    agents = [f"coder-{number}" for number in range(Settings().probes + 1)]
+    source = {"git": {"url": GIT["git"]["url"]}}
+    await applied(
+        world, api, *(objects.agent(name, workspace={"image": "debian", "source": source}) for name in agents)
+    )
+    (waiting,) = [name for name in agents if not has_clone(api, name)]
+    world.moment += LONGEST_SECONDS
+    await world.later(WAITING_SECONDS)
+    assert has_clone(api, waiting)
+
+
+async def test_clone_whose_reconcile_fails_holds_no_slot(world, api, objects):
+    """A webhook that is down refuses the pods of four agents."""
+    failing = [f"coder-{number}" for number in range(Settings().probes)]
+    source = {"git": {"url": GIT["git"]["url"]}}
+
+    def fail(number, what):
+        is_refused = any(f"apply Pod {name}-" in what for name in failing)
+        return api_error(500, "failed calling webhook") if is_refused else None
+
+    api.fault = fail
+    for name in (*failing, "coder"):
+        api.put(objects.agent(name, workspace={"image": "debian", "source": source}))
+    await world.start()
+    await world.until(lambda: has_clone(api, "coder"), seconds=WAITING_SECONDS + 5)
+
+
+def has_clone(api, name: str) -> bool:
+    return any(pod.startswith(f"{name}-workspace-") for pod in clones(api))
+
+
+def is_uncloned(api, name: str) -> bool:
+    return "source" not in api.find("Agent", name)["status"]["workspace"]
 
 
 def tolerating(body):

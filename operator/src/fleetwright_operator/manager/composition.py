@@ -69,7 +69,7 @@ from fleetwright_operator.rollout.preflight_backoff import PreflightBackoff
 from fleetwright_operator.rollout.preflight_runner import PreflightRunner
 from fleetwright_operator.rollout.probe_runner import ProbeRunner
 from fleetwright_operator.rollout.probe_schedule import ProbeSchedule
-from fleetwright_operator.rollout.slot_limiter import SlotLimiter, find_probed, find_rollouts
+from fleetwright_operator.rollout.slot_limiter import SlotLimiter, find_cloned, find_probed, find_rollouts
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.agent_reports import AgentReports
 
@@ -209,7 +209,7 @@ def _reconciler(
     asks: OpenApprovalIndex,
     approvals: ApprovalReconciler,
 ) -> Reconciler:
-    """Args: `wake` queues an agent whose rollout may start."""
+    """Args: `wake` queues an object whose rollout, probe or clone may start."""
     now, cache = clocks.now, cluster.cache
     schedule = ProbeSchedule(every=settings.discovery_seconds, clock=clocks.monotonic, jitter=clocks.jitter)
     preflights = PreflightRunner(
@@ -222,7 +222,9 @@ def _reconciler(
     )
     probes = ProbeRunner(
         cluster=cluster,
-        limiter=SlotLimiter(cache, holders=lambda: find_probed(cache), limit=settings.probes, wake=wake),
+        limiter=SlotLimiter(
+            cache, holders=lambda: find_probed(cache, now=clocks.seconds()), limit=settings.probes, wake=wake
+        ),
     )
     return Reconciler(
         cluster,
@@ -240,7 +242,17 @@ def _reconciler(
                 storage=AgentStorage(cluster, clocks.seconds),
                 mounts=MountRefresher(cluster, clocks.seconds, seconds=repeat_seconds(settings.token_lead_seconds)),
                 sleep=AgentSleep(cluster=cluster, settings=settings, asks=asks, now=now),
-                workspaces=WorkspaceStep(cluster=cluster, settings=settings, schedule=schedule),
+                workspaces=WorkspaceStep(
+                    cluster=cluster,
+                    settings=settings,
+                    schedule=schedule,
+                    limiter=SlotLimiter(
+                        cache,
+                        holders=lambda: find_cloned(cache, now=clocks.seconds()),
+                        limit=settings.probes,
+                        wake=wake,
+                    ),
+                ),
             ),
             names.SKILL: SkillReconciler(cluster=cluster, settings=settings, now=now, schedule=schedule, probes=probes),
             names.MCP_SERVER: McpServerReconciler(

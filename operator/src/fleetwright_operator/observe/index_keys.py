@@ -19,6 +19,7 @@ from fleetwright_operator.build.pod.file_references import file_references
 from fleetwright_operator.build.pod.git_access import git_secrets
 from fleetwright_operator.build.pod.skill_source import source_secrets
 from fleetwright_operator.build.pod.template_sources import environment_places, volume_places
+from fleetwright_operator.build.workspace.clone import COMPONENT as CLONE
 from fleetwright_operator.build.workspace.clone import GIT_FIELD, git_source
 from fleetwright_operator.build.workspace.egress_hosts import host_urls
 from fleetwright_operator.kinds.resources import NAMESPACE_RULES, RESOURCES
@@ -68,6 +69,8 @@ class IndexKeys:
                 yield ("turn",)
             if _is_probe_pod(entry):
                 yield ("probe-pod",)
+            if _is_clone_pod(entry):
+                yield ("clone-pod",)
             return
         try:
             yield from list(self._own_index_keys(entry))
@@ -195,6 +198,10 @@ def _is_probe_pod(entry: CachedObject) -> bool:
     """Return whether this is the pod of a probe of a Skill or an McpServer."""
     probed = entry.controller.kind if entry.controller else ""
     return entry.kind == "Pod" and _is_probe(entry) and probed in {names.SKILL, names.MCP_SERVER}
+
+
+def _is_clone_pod(entry: CachedObject) -> bool:
+    return entry.kind == "Pod" and entry.labels.get(names.COMPONENT) == CLONE
 
 
 def _is_rollout_slot(entry: CachedObject) -> bool:

@@ -97,6 +97,7 @@ class AgentReconciler:
             return await self._pass(entry)
         finally:
             self.preflights.limiter.release_reservation(entry.id)
+            self.workspaces.limiter.release_reservation(entry.id)
 
     def forget(self, key: Key) -> None:
         self.reports.forget(key[1], key[2])

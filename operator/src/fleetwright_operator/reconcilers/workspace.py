@@ -24,12 +24,14 @@ from fleetwright_operator.build.workspace.clone import (
 )
 from fleetwright_operator.build.workspace.egress_hosts import has_hosts
 from fleetwright_operator.build.workspace.volume import claim_name
+from fleetwright_operator.observe.index_keys import Key
 from fleetwright_operator.observe.namespace_limits import observe_limits
 from fleetwright_operator.observe.workspace import ObservedWorkspace
 from fleetwright_operator.rollout.probe_result import ProbeFailure, ProbePending
 from fleetwright_operator.rollout.probe_runner import result_of
 from fleetwright_operator.rollout.probe_schedule import ProbeSchedule
-from fleetwright_operator.rollout.workspace_clone import failure_of, is_cloned, status_patch
+from fleetwright_operator.rollout.slot_limiter import WAITING_SECONDS, SlotLimiter
+from fleetwright_operator.rollout.workspace_clone import failure_of, is_cloned, is_final, status_patch
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.workload_health import WorkloadHealth, deployment_health
 
@@ -59,6 +61,8 @@ class WorkspaceStep:
     settings: Settings
     schedule: ProbeSchedule
     """The retries of failed clones."""
+    limiter: SlotLimiter
+    """Limits how many clones run at the same time."""
 
     async def write(
         self, agent: AgentView, observed: ObservedWorkspace | None, children: WorkspaceChildren | None, *, stopped: str
@@ -101,8 +105,10 @@ class WorkspaceStep:
             elif self.cluster.cache.get("Pod", found.namespace, found.name) is None:
                 await self.cluster.delete(found)
 
-    def forget(self, key: tuple[str, str, str]) -> None:
+    def forget(self, key: Key) -> None:
         self.schedule.forget(key)
+        self.limiter.leave_queue(key)
+        self.limiter.release_reservation(key)
 
     async def _clone(self, agent: AgentView, observed: ObservedWorkspace) -> WorkspaceOutcome:
         """Clone the source. The outcome has no health if nothing is left to be cloned, and the pod may start."""
@@ -117,18 +123,23 @@ class WorkspaceStep:
         key = (agent.kind, agent.namespace, agent.name)
         input_hash = clone_input_hash(agent, secrets)
         failure = failure_of(agent.status, input_hash)
-        if failure is not None and not self.schedule.is_due(key, failed=True):
+        if failure is not None and (is_final(failure, git) or not self.schedule.is_due(key, failed=True)):
             known = {"clone": {"inputHash": input_hash, "failure": failure}}
-            return _waiting(_failed(str(failure["message"])), facts=known, retry_after=_RETRY_SECONDS)
+            retry_after = None if is_final(failure, git) else _RETRY_SECONDS
+            return _waiting(_failed(str(failure["message"])), facts=known, retry_after=retry_after)
         name = _begun_clone(observed, clone_prefix(agent.name, input_hash))
         if not name:
             helpers = helpers_of(agent, observe_limits(self.cluster.cache, agent.namespace), self.settings)
             manifests = clone_manifests(agent, git, input_hash=input_hash, found=server, helpers=helpers)
             name = manifests[-1]["metadata"]["name"]
-            if any(clone.kind == "Pod" and clone.name != name for clone in observed.clones):
+            pods = [clone.name for clone in observed.clones if clone.kind == "Pod"]
+            if any(pod != name for pod in pods):
                 # Two pods must not write the same files. The end of the earlier one triggers the next pass.
                 message = f"{git.url} is cloned as soon as the earlier clone has ended"
                 return _waiting(WorkloadHealth(False, CLONING, message))
+            if not pods and (others := self.limiter.take_slot(key)):
+                message = f"{git.url} is cloned as soon as one of {others} other clones has ended"
+                return _waiting(WorkloadHealth(False, CLONING, message), retry_after=WAITING_SECONDS)
             stopped = await write_children(self.cluster, manifests)
             if stopped is not None:
                 # The policy stays, because deleting it would trigger a pass that writes it again.

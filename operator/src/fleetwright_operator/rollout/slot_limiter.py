@@ -1,11 +1,12 @@
-"""Limits how many objects roll out, or are probed, at the same time. The others wait in a queue.
+"""Limits how many objects roll out, are probed, or have their source cloned at the same time. The others wait.
 
 Objects of the cluster represent the slots, so a restarted operator finds every slot. Memory holds only the queue, and
 the slots whose object is not written yet.
 
 An agent holds a rollout slot from before its preflight until its next pod serves. The preflight's NetworkPolicy
 represents the slot: it is written first and deleted last. A rollout slot expires after a while, so an agent that never
-serves does not block the others. The pod of a probe represents the slot of the probe.
+serves does not block the others. The pod of a probe or of a clone represents the slot of the probe or the clone, and
+expires likewise.
 """
 
 from collections.abc import Callable
@@ -81,7 +82,21 @@ def find_rollouts(cache: Cache, *, now: int) -> set[Key]:
     return {(owner.kind, each.namespace, owner.name) for each in policies if (owner := each.controller)}
 
 
-def find_probed(cache: Cache) -> set[Key]:
+def find_probed(cache: Cache, *, now: int) -> set[Key]:
     """Return the Skills and McpServers whose probe pod has not ended."""
-    pods = [pod for pod in cache.find("probe-pod") if not has_ended(pod)]
+    return _find_owners_of_active_pods(cache, "probe-pod", now=now)
+
+
+def find_cloned(cache: Cache, *, now: int) -> set[Key]:
+    """Return the Agents whose workspace has a clone pod that has not ended."""
+    return _find_owners_of_active_pods(cache, "clone-pod", now=now)
+
+
+def _find_owners_of_active_pods(cache: Cache, index: str, *, now: int) -> set[Key]:
+    """Return the owners of pods that have not ended.
+
+    A pod that no node takes does not block the others for ever: its own deadline begins with its start.
+    """
+    since = now - LONGEST_SECONDS
+    pods = [pod for pod in cache.find(index) if not has_ended(pod) and parse_timestamp(pod.created) > since]
     return {(owner.kind, pod.namespace, owner.name) for pod in pods if (owner := pod.controller)}

@@ -1,15 +1,19 @@
 """The state of a workspace's clone, as the Agent's status stores it. Pure.
 
-A source is cloned once. A failure is stored too, and the clone is repeated after a pause.
+A source is cloned once. A failure is stored too, and the clone is repeated after a pause, unless the content of a fixed
+commit was refused.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from fleetwright_api.spec.workspace import WorkspaceGitSpec
-from fleetwright_operator.rollout.probe_result import ProbeFailure, ProbeReport
+from fleetwright_operator.rollout.probe_result import UNUSABLE, ProbeFailure, ProbeReport
 
 _LONGEST: Final = 1024
+_COMMIT: Final = re.compile("[0-9a-f]{40}")
+"""A branch may have such a name, but hosting services refuse it."""
 
 
 def is_cloned(status: Mapping[str, Any], git: WorkspaceGitSpec | None) -> bool:
@@ -22,6 +26,11 @@ def failure_of(status: Mapping[str, Any], input_hash: str) -> Mapping[str, Any] 
     clone = status.get("workspace", {}).get("clone", {})
     failure: Mapping[str, Any] | None = clone.get("failure") if clone.get("inputHash") == input_hash else None
     return failure
+
+
+def is_final(failure: Mapping[str, Any], git: WorkspaceGitSpec) -> bool:
+    """Return whether another clone would fail too, because the content of a fixed commit was refused."""
+    return failure["reason"] == UNUSABLE and _COMMIT.fullmatch(git.ref or "") is not None
 
 
 def status_patch(git: WorkspaceGitSpec, input_hash: str, result: ProbeReport | ProbeFailure) -> dict[str, Any]:

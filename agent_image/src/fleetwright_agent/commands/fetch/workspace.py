@@ -20,7 +20,7 @@ from dulwich.repo import Repo
 
 from fleetwright_agent.commands.fetch.git_server import GitServer, explain_errors, git_client, retry_unreachable
 from fleetwright_agent.commands.fetch.memory_limit import run_within_memory
-from fleetwright_agent.config.mounted_files import ConfigurationError
+from fleetwright_agent.config.mounted_files import ConfigurationError, UnusableContent
 
 _STAGING: Final = ".fleetwright-clone"
 _DIGITS: Final = 40
@@ -39,8 +39,9 @@ def clone(source: WorkspaceSource, into: Path, *, patience: float) -> str:
     """Clone the repository, and return the commit that is checked out; empty if the folder has other files.
 
     Raises:
-        ConfigurationError: The reference does not exist, a link leads out, the server rejects the credentials, or the
-            repository needs more memory than the container has.
+        UnusableContent: A link of the commit leads out.
+        ConfigurationError: The reference does not exist, the server rejects the credentials, or the repository needs
+            more memory than the container has.
         SourceUnavailable: The server cannot be reached, its certificate is not trusted, or it fails.
     """
     staging = into / _STAGING
@@ -125,7 +126,7 @@ def _refuse_outward_links(repo: Repo, commit: Commit) -> None:
     for path, target in links.items():
         if _leads_out(path, links):
             name = "/".join(path)
-            raise ConfigurationError(f"the link {name!r} of the repository leads out of the workspace, to {target!r}")
+            raise UnusableContent(f"the link {name!r} of the repository leads out of the workspace, to {target!r}")
 
 
 def _leads_out(path: tuple[str, ...], links: Mapping[tuple[str, ...], str]) -> bool:
