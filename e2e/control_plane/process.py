@@ -23,6 +23,9 @@ runpy.run_module("fleetwright_operator", run_name="__main__", alter_sys=True)
 """kopf imports the official client if it is installed. The operator's image has none, but the test environment does."""
 OPERATOR = (sys.executable, "-c", _AS_SHIPPED)
 
+_DELAYED_WRITE = "repeats, although nothing has changed"
+"""A part of the log lines about delayed writes."""
+
 
 class OperatorProcess:
     def __init__(
@@ -117,9 +120,20 @@ class OperatorProcess:
         return self._process is not None and start_time(self._process.pid) is not None
 
     def complaints(self) -> list[str]:
-        """Return the lines of the log that no fault explains: a missing permission, or an exception in a reconcile."""
-        lines = [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
-        return [json.dumps(line) for line in lines if _missing_right(line) or line["message"] == "reconcile failed"]
+        """Return the lines of the log that no fault explains.
+
+        They name a missing permission, an exception in a reconcile, or a write that repeats.
+        """
+        lines = self._read_records()
+        failed = [line for line in lines if _missing_right(line) or line["message"] == "reconcile failed"]
+        return [*map(json.dumps, failed), *self.delayed_writes()]
+
+    def delayed_writes(self) -> list[str]:
+        """Return the lines of the log about writes that were delayed because they repeat."""
+        return [json.dumps(line) for line in self._read_records() if _DELAYED_WRITE in json.dumps(line)]
+
+    def _read_records(self) -> list[dict[str, str]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
 
     @property
     def _running(self) -> subprocess.Popen[bytes]:

@@ -181,8 +181,7 @@ KILLS = [end_process, use_up_memory, pytest.param(restart_node, marks=pytest.mar
 def test_killed_process_repeats_no_call(
     tracking: TrackingAgent, provider: Provider, kill: Callable[[Fleet, str, Provider], None]
 ) -> None:
-    if not isinstance(provider, Local):
-        pytest.skip("only the processes of the local cluster can be ended from here")
+    _require_visible_processes(provider)
     fleet = tracking.fleet
     parcel, task = tracking.start_tracking()
     pod = fleet.pod_of(AGENT)
@@ -195,7 +194,8 @@ def test_killed_process_repeats_no_call(
     assert tracking.calls(parcel) == 1
 
 
-def test_process_that_stands_still_keeps_its_memory_and_its_result(tracking: TrackingAgent) -> None:
+def test_process_that_stands_still_keeps_its_memory_and_its_result(tracking: TrackingAgent, provider: Provider) -> None:
+    _require_visible_processes(provider)
     fleet = tracking.fleet
     parcel, task = tracking.start_tracking()
     pod = fleet.pod_of(AGENT)
@@ -208,6 +208,11 @@ def test_process_that_stands_still_keeps_its_memory_and_its_result(tracking: Tra
         os.kill(process, signal.SIGCONT)
     fleet.until(partial(_is_replaced, fleet, pod), "another pod takes its place")
     check_result(tracking, parcel, task)
+
+
+def _require_visible_processes(provider: Provider) -> None:
+    if not isinstance(provider, Local):
+        pytest.skip("only the processes of the local cluster can be reached from here")
 
 
 def _restarts(fleet: Fleet, pod: str) -> int:
@@ -227,7 +232,7 @@ def _find_process(fleet: Fleet, pod: str) -> int:
         with suppress(OSError):  # The process has ended.
             if b"fleetwright-agent" in Path(f"/proc/{process}/cmdline").read_bytes():
                 return process
-    pytest.skip("the node's processes are not visible here")
+    raise LookupError(f"no process of pod {pod} is visible here")
 
 
 def _list_processes(fleet: Fleet, pod: str) -> list[int]:

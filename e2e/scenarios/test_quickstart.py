@@ -27,11 +27,8 @@ def test_objects_show_the_state_and_the_reason_for_each_connection(
     header, *rows = fleet.run("get", "agents").splitlines()
     assert header.split() == ["NAME", "URL", "MODEL", "PHASE", "READY", "AGE"]
     shown = {row.split()[0]: row.split()[1:5] for row in rows}
-    url, model, phase, ready = shown["support"]
-    assert (url, model, ready) == (f"http://support.{fleet.namespace}.svc.cluster.local", "offline", "True")
-    # The agents may start before their MCP server accepts connections.
-    assert phase in {"Running", "Degraded"}
-    fleet.until(lambda: "Running" in fleet.run("get", "agent", "support"), "the agent reaches its server")
+    # The agents may start before their MCP server accepts connections, which does not degrade them.
+    assert shown["support"] == [f"http://support.{fleet.namespace}.svc.cluster.local", "offline", "Running", "True"]
     egress = {way["why"]: way["to"] for way in fleet.get("agent/support")["status"]["egress"]}
     assert egress.pop("to resolve names")
     assert egress == {

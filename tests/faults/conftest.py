@@ -134,6 +134,9 @@ class Stand:
     def find_repeated_writes(self) -> list[str]:
         return [line for each in self._operators for line in each.proxy.find_repeated_writes(self.most_writes)]
 
+    def find_delayed_writes(self) -> list[str]:
+        return [line for each in self._operators for line in each.process.delayed_writes()]
+
     def condition(self, kind: str, space: str, name: str, condition: str) -> Object:
         """Return the condition for the current generation, or an empty mapping."""
         body = self.cache.find(kind, space, name) or {}
@@ -260,4 +263,5 @@ async def stand(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Stand]:
         yield stand
     assert stand.refused() == [], "the chart's rights are too small"
     assert stand.find_repeated_writes() == [], "the operator is in a loop"
+    assert stand.find_delayed_writes() == [], "the operator repeats a write"
     await asyncio.sleep(0.3)  # Let the TLS connections close.
