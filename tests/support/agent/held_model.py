@@ -27,6 +27,8 @@ class HeldModel:
     released: Event = field(default_factory=Event)
     held: int = 0
     """The number of replies that have waited."""
+    requests: int = 0
+    """The number of calls of the model."""
 
     def __post_init__(self) -> None:
         self._app = OfflineModel().app()
@@ -45,6 +47,7 @@ class HeldModel:
         while more:
             message = await receive()
             body, more = body + message.get("body", b""), message.get("more_body", False)
+        self.requests += bool(body)
         is_held = bool(body) and self._holds(json.loads(body)["messages"])
         read = [{"type": "http.request", "body": body}]
         sent, has_waited = 0, False
