@@ -503,6 +503,22 @@ def test_declared_hosts_are_contacted_only_with_the_flag(tmp_path, canary, conta
 
 
 @pytest.mark.process
+def test_dev_runs_no_module_of_the_current_folder(tmp_path):
+    """Python searches modules in the current folder first, and `dev` starts programs with `python -m`."""
+    current, trace = tmp_path / "current", tmp_path / "trace"
+    current.mkdir()
+    for name in ("uvicorn", "fleetwright_agent", "fleetwright_cli", "sitecustomize", "usercustomize", "httpx", "yaml"):
+        (current / f"{name}.py").write_text(f"open({str(trace)!r}, 'w')")
+    fleet = tmp_path / "fleet"
+    fleet.mkdir()
+    (fleet / "desk.yaml").write_text(AGENT)
+    place = {"state": tmp_path / "state", "log": tmp_path / "output", "current": current}
+    with run_dev(fleet, **place, environment=_environ(), as_command=True) as run:
+        assert "[completed;" in run.say("desk", "Hello").stdout
+    assert not trace.exists()
+
+
+@pytest.mark.process
 def test_dev_calls_a_server_with_a_proxy_directly(tmp_path, canary):
     remote = f"{{url: 'http://127.0.0.2:{canary.port}/mcp', proxyURL: 'http://127.0.0.1:9'}}"
     agent = f"{AGENT}  mcpServers: [{{name: tools}}]\n"

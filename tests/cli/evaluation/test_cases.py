@@ -67,7 +67,7 @@ def test_invalid_file_names_the_field(text, message):
         (Expectation(max_cost=Decimal("0.001")), ["the cost is 0.01 USD, expected at most 0.001 USD"]),
         (Expectation(files={"a.py": ("one",)}), []),
         (Expectation(files={"a.py": ("two",)}), ["file a.py does not contain 'two'"]),
-        (Expectation(files={"b.py": ("one",)}), ["file b.py does not exist"]),
+        (Expectation(files={"b.py": ("one",)}), ["the workspace has no file b.py"]),
     ],
 )
 def test_observation_is_compared_with_the_expectation(expect, wanted):

@@ -1,6 +1,7 @@
 """`fleetwright eval` against a local fleet."""
 
 import json
+import os
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -38,3 +39,23 @@ def test_eval_names_what_the_file_lacks(fleet: Fleet, tmp_path: Path, cases, wan
     (tmp_path / "cases.yaml").write_text(cases)
     ended = _eval(fleet, tmp_path / "cases.yaml")
     assert (ended.returncode, wanted in ended.stderr) == (2, True), ended.stderr
+
+
+def test_eval_reads_only_files_of_the_workspace(fleet: Fleet, tmp_path: Path) -> None:
+    """A command of the workspace may have made links and pipes."""
+    workspace = tmp_path / "workspace"
+    (workspace / "src").mkdir(parents=True)
+    (workspace / "src/app.py").write_text("one\n")
+    (workspace / "inside").symlink_to("src/app.py")
+    (tmp_path / "secret").write_text("one\n")
+    (workspace / "outside").symlink_to(tmp_path / "secret")
+    (workspace / "folder").symlink_to(tmp_path)
+    os.mkfifo(workspace / "pipe")
+    files = ", ".join(f"{path}: [one]" for path in ("src/app.py", "inside", "outside", "folder/secret", "pipe", "src"))
+    (tmp_path / "cases.yaml").write_text(
+        f"cases: [{{name: a, say: Look up order A-1002., expect: {{files: {{{files}}}}}}}]"
+    )
+    ended = _eval(fleet, tmp_path / "cases.yaml", "--workspace", str(workspace), "-o", "json")
+    (result,) = json.loads(ended.stdout)
+    missing = [f"the workspace has no file {path}" for path in ("outside", "folder/secret", "pipe", "src")]
+    assert result["runs"] == [missing]

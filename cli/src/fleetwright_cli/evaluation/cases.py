@@ -52,7 +52,7 @@ class Observation:
     models: frozenset[str] = frozenset()
     """The models that the agent reports."""
     files: Mapping[str, str | None] = field(default_factory=dict)
-    """By path: the text of a file that the case names; None if it does not exist."""
+    """By path: the text of a file that the case names; None if the workspace has no such file."""
 
 
 def read_cases(text: str) -> list[EvaluationCase]:
@@ -98,7 +98,7 @@ def problems(expect: Expectation, seen: Observation, *, model: str = "") -> list
     for path, texts in expect.files.items():
         content = seen.files.get(path)
         if content is None:
-            found.append(f"file {path} does not exist")
+            found.append(f"the workspace has no file {path}")
         else:
             found += [f"file {path} does not contain {text!r}" for text in texts if text not in content]
     return found

@@ -1,6 +1,7 @@
 """Runs the cases against one agent, and writes the reports."""
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from fleetwright_cli.terminal.transport.endpoint import AgentEndpoint
 from fleetwright_cli.terminal.transport.errors import AgentNotFound, TransportError
 
 _PATIENCE_SECONDS = 60.0
+_LARGEST_FILE = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,7 @@ async def _observed(options: EvaluationOptions, case: EvaluationCase, client: Ag
             cost, priced = cost + outcome.cost.usd, True
         if outcome.code:
             break
-    files = {path: _text_of(options.workspace, path) for path in case.expect.files}
+    files = {path: read_workspace_file(options.workspace, path) for path in case.expect.files}
     return Observation(
         state=state,
         answer=answer,
@@ -118,10 +120,20 @@ async def _observed(options: EvaluationOptions, case: EvaluationCase, client: Ag
     )
 
 
-def _text_of(workspace: Path | None, path: str) -> str | None:
+def read_workspace_file(workspace: Path | None, path: str) -> str | None:
+    """Return the text of a file of the workspace; None if it has no such file.
+
+    A command of the workspace may have made a link that leads out of it, or a pipe that never ends. They count as
+    missing. Only the first 16 MiB of a file are read.
+    """
     if workspace is None:
         return None
     try:
-        return (workspace / path).read_text(errors="replace")
-    except OSError:
+        real = (workspace / path).resolve()
+        if not (real.is_relative_to(workspace.resolve()) and real.is_file()):
+            return None
+        # Without O_NONBLOCK, a pipe that replaces the file now would block until somebody writes to it.
+        with os.fdopen(os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
+            return file.read(_LARGEST_FILE).decode(errors="replace")
+    except (OSError, RuntimeError):  # Python 3.11 raises RuntimeError for a loop of links.
         return None
