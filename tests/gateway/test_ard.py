@@ -105,6 +105,24 @@ async def test_search_names_the_wrong_field(api, client, body, message):
     assert error["message"] == message
 
 
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"filter": {"type": "x"}}, "the request: there is no member 'filter' here; write filter in query"),
+        ({"Filters": {}}, "the request: there is no member 'Filters' here; write filter in query"),
+        ({"page-size": 1}, "the request: there is no member 'page-size' here; write pageSize beside query"),
+        (
+            {"query": {"text": "a", "pageSize": 1}},
+            "query: there is no member 'pageSize' here; write pageSize beside query",
+        ),
+    ],
+    ids=str,
+)
+async def test_search_refuses_members_at_the_wrong_place(api, client, more, message):
+    error = await request_json(client, "/search", token=caller_token(api), json={**asked(), **more}, status=400)
+    assert error["message"] == message
+
+
 async def test_search_ignores_unknown_members(api, client):
     body = {**asked(federation="auto"), "extra": 1}
     body["query"]["@context"] = "https://example.com"
@@ -149,6 +167,7 @@ async def test_list_shows_only_what_the_caller_may_call(api, client):
         ("/agents?page_size=2", "There is no parameter 'page_size'; the parameters are: pageSize, pageToken."),
         ("/agents?pageSize=2&Filter=", "There is no parameter 'Filter'; the parameters are: pageSize, pageToken."),
         (f"/agents/{quote(CALLEE, safe='')}?filter=x", "There is no parameter 'filter'; the parameters are: none."),
+        ("/agents?pageSize=2&pageSize=3", "The parameter 'pageSize' is given more than once; give it once."),
     ],
 )
 async def test_unknown_parameters_are_refused(api, client, path, message):

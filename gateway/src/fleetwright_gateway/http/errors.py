@@ -48,12 +48,15 @@ def describe(error: RequestValidationError) -> str:
 
 
 def refuse_unknown_parameters(request: Request) -> None:
-    """Refuse a misspelt parameter, which would otherwise widen the answer. Raises: Refused."""
+    """Refuse a misspelt or repeated parameter, which would otherwise widen the answer. Raises: Refused."""
     known = sorted(str(each.alias) for each in request.scope["route"].dependant.query_params)
     unknown = sorted(set(request.query_params) - set(known))
     if unknown:
         named = ", ".join(known) or "none"
         raise Refused(400, f"There is no parameter {unknown[0][:40]!r}; the parameters are: {named}.")
+    given = [name for name, _ in request.query_params.multi_items()]
+    if repeated := next((name for name in given if given.count(name) > 1), ""):
+        raise Refused(400, f"The parameter {repeated!r} is given more than once; give it once.")
 
 
 def install_errors(app: FastAPI) -> None:

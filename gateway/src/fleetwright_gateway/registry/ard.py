@@ -10,7 +10,8 @@ from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 from starlette.responses import JSONResponse
 
 from fleetwright_api.spec.agent import AgentView
@@ -28,16 +29,44 @@ _REGISTRY_TYPE: Final = "application/ai-registry+json"
 _SEGMENT: Final = r"[A-Za-z0-9._-]+"
 _URN: Final = re.compile(rf"urn:air:({_SEGMENT})((?::{_SEGMENT})+)")
 _QUERIES: Final = 5
+_SEPARATORS: Final = re.compile("[-_ ]")
+_MEMBERS: Final = {
+    "query": "query",
+    "text": "text in query",
+    "filter": "filter in query",
+    "federation": "federation beside query",
+    "pagesize": "pageSize beside query",
+    "pagetoken": "pageToken beside query",
+}
+"""The places of the members of a search, by their names in lower case without separators."""
 Scalar = str | int | float | bool
 
 
-class SearchQuery(RegistryModel):
+class _SearchModel(RegistryModel):
+    """A part of a search. Unknown members are ignored, because later versions may add some.
+
+    A known member at the wrong place, or with other capitals, separators or a plural, is refused: without it, the
+    answer would be wider.
+    """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_misplaced_members(cls, given: Any) -> Any:
+        known = {str(field.alias) for field in cls.model_fields.values()} | set(cls.model_fields)
+        for name in sorted(set(given) - known) if isinstance(given, Mapping) else ():
+            if meant := _MEMBERS.get(_SEPARATORS.sub("", name).lower().removesuffix("s")):
+                where = {"name": repr(name[:40]), "meant": meant}
+                raise PydanticCustomError("misplaced", "there is no member {name} here; write {meant}", where)
+        return given
+
+
+class SearchQuery(_SearchModel):
     model_config = ConfigDict(strict=True)
     text: Annotated[str, Field(min_length=1, max_length=2000)]
     filter: dict[str, Scalar | list[Scalar]] = Field(default_factory=dict)
 
 
-class SearchRequest(RegistryModel):
+class SearchRequest(_SearchModel):
     model_config = ConfigDict(strict=True)
     query: SearchQuery
     federation: Literal["auto", "referrals", "none"] = "auto"
