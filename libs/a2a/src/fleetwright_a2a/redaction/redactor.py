@@ -68,7 +68,22 @@ _KINDS: Final = (
         ),
     ),
 )
-_SIGNS: Final = tuple((sign, kind) for signs, kind in (*_KINDS, *SHAPES) for sign in signs)
+
+
+def _group_signs() -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
+    """Return the substrings, each with its expression, by a character that all of a group contain; empty for none.
+
+    Most texts have few of these characters, and then no substring of the group is searched for.
+    """
+    grouped: dict[str, list[tuple[str, str]]] = {}
+    for signs, kind in (*_KINDS, *SHAPES):
+        for sign in signs:
+            mark = next((each for each in "_-.~:@<=" if each in sign), "")
+            grouped.setdefault(mark, []).append((sign, kind))
+    return tuple((mark, tuple(group)) for mark, group in grouped.items())
+
+
+_SIGNS: Final = _group_signs()
 # A name is followed by an optional quote (escaped in nested JSON), a separator and a value. The value is a quoted text,
 # a list, a YAML block or a word. A quoted text without a closing quote extends to the end of the input.
 _IS: Final = r"(?P<is>\\{0,16}[\"']?\s{0,4}[:=]\s{0,4})"
@@ -89,6 +104,19 @@ _ASSIGNED: Final = re.compile(
 _NAMES: Final = ("key", "secret", "token", "pass", "pwd", "credential", "authorization")
 """Every name that `_ASSIGNED` matches contains one of these."""
 _COOKIES: Final = re.compile(r"(?i)\b(?P<name>(?:set-)?cookie)(?P<is>\s{0,4}:\s{0,4})[^\r\n\"']++")
+# The options of a command of curl with a name and a password: also behind other options of one letter, without a space,
+# without a name, in quotes that may be escaped, and as items of a list.
+_CURL: Final = re.compile(r"\bcurl\b(?:[^\n]|(?<=\\)\n){0,4096}+")
+_CURL_LOGIN: Final = re.compile(
+    r"(?<![\w-])(?P<option>(?:--(?:proxy-)?user|-[A-Za-z]{0,8}?[uU])(?:\\{0,3}[\"']\s{0,4},)?[\s=\\]{0,8})"
+    r"(?:(?P<quote>\\{0,3}[\"'])[^:\"'\n]{0,128}:(?:(?!(?P=quote)).)*+|[^\s:\"'\\]{0,128}:(?!//)[^\s\"'\\]++)"
+)
+# An element of XML whose name ends like this, also with a prefix and attributes.
+_ELEMENT: Final = re.compile(
+    r"(?s)(?P<tag><(?:[\w.-]{1,64}:)?[\w-]{0,64}"
+    r"(?i:password|passwd|passphrase|secret|token|api[-_]?key|private[-_]?key)"
+    r"(?:\s[^<>]{0,512})?(?<!/)>)(?:<!\[CDATA\[(?:(?!\]\]>).){1,4096}+\]\]>|[^<]{1,4096}+)(?=</)"
+)
 _PLAIN: Final = re.compile(r"[^a-z0-9]")
 _SENSITIVE: Final = (
     "authorization",
@@ -204,8 +232,12 @@ def _scrub(text: str, known: _Values) -> str:
     if known.among(text):
         text = known.taken_out_of(text)
     folded = text.casefold()
-    if kinds := [kind for sign, kind in _SIGNS if sign in folded]:
+    if kinds := [kind for mark, group in _SIGNS if mark in folded for sign, kind in group if sign in folded]:
         text = _shapes(*dict.fromkeys(kinds)).sub(REDACTED, text)
+    if "curl" in folded:
+        text = _CURL.sub(lambda command: _CURL_LOGIN.sub(rf"\g<option>{REDACTED}", command[0]), text)
+    if "</" in text and any(name in folded for name in _NAMES):
+        text = _ELEMENT.sub(rf"\g<tag>{REDACTED}", text)
     if ":" in text or "=" in text:
         if "cookie" in folded:
             text = _COOKIES.sub(_hidden, text)
