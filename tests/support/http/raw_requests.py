@@ -9,6 +9,8 @@ from typing import Any
 
 from tests.support.waiting import within
 
+LARGE_BODIES = "Large bodies"
+"""The group of requests that ports without such bodies answer before they read them, so that the answer may be lost."""
 _FILE = Path(__file__).with_name("requests.toml")
 _SEGMENT = "<|>"
 _SEGMENT_SECONDS = 0.01
