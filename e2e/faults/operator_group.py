@@ -33,8 +33,12 @@ _HANG_UP_SECONDS = 10.0
 _SHOWN_LOG = 6000
 _BUSY_SECONDS = 60.0
 """The time limit for a busy machine, on which nothing may happen for a while although there is work to do."""
-_MOST_WRITES = 80
-"""The number of writes of one kind to one object, above which the operator is in a loop. The keys need 51."""
+_MOST_WRITES = 300
+"""The number of writes of one kind to one object, above which the operator is in a loop.
+
+Keys are replaced by time, so a slow machine needs more writes: 51 in ten minutes, and 115 in fifteen. A loop writes
+several times a second.
+"""
 
 
 @dataclass(frozen=True)
