@@ -1,6 +1,7 @@
 """Reads the logs of containers with kubectl, and follows those of all agents, also of pods that appear later."""
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -10,7 +11,13 @@ from typing import Any, Final
 from fleetwright_api import names
 from fleetwright_cli.inspection.log_lines import AgentLogLine, TaskTrail, parse_line
 from fleetwright_cli.terminal.transport.errors import AgentUnreachable
-from fleetwright_cli.terminal.transport.kubectl import kubectl_json, kubectl_run, read_lines, stream_kubectl_lines
+from fleetwright_cli.terminal.transport.kubectl import (
+    kubectl_json,
+    kubectl_run,
+    read_lines,
+    signal_process,
+    stream_kubectl_lines,
+)
 
 AGENT_PODS: Final = f"{names.OWN_OBJECTS},{names.COMPONENT}=agent"
 """The label selector of the pods of agents."""
@@ -195,8 +202,7 @@ class ClusterLogs:
                 if line is not None:
                     await queue.put(line)
         finally:
-            with suppress(ProcessLookupError):
-                process.kill()
+            signal_process(process, signal.SIGKILL)
             await process.wait()
 
 

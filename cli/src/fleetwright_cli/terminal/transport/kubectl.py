@@ -1,6 +1,8 @@
 """Runs kubectl, which brings the plugins and proxies of the user's kubeconfig."""
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -119,11 +121,19 @@ async def _run(
     except TimeoutError:
         raise AgentUnreachable(f"kubectl {arguments[-1]}: no answer within {seconds:.0f} s") from None
     finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        signal_process(process, signal.SIGKILL)
+        await process.wait()
     return process.returncode or 0, output, errors
+
+
+def signal_process(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    """Send a signal to a process, unless it has ended.
+
+    The methods of asyncio would reap a process that has just ended, and asyncio then prints that it is unknown.
+    """
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
 
 
 async def read_lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:

@@ -1,13 +1,13 @@
 """A spawned `kubectl port-forward` to one port of a pod. It ends with its pod."""
 
 import asyncio
-import contextlib
 import re
+import signal
 from collections.abc import Sequence
 from typing import Final
 
 from fleetwright_cli.terminal.transport.errors import AgentUnreachable
-from fleetwright_cli.terminal.transport.kubectl import last_line
+from fleetwright_cli.terminal.transport.kubectl import last_line, signal_process
 
 _FORWARDING: Final = re.compile(rb"Forwarding from 127\.0\.0\.1:(\d+) ->")
 _READY_SECONDS: Final = 20.0
@@ -64,13 +64,12 @@ class PodTunnel:
     async def close(self) -> None:
         process, self._process = self._process, None
         if process is not None and process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.terminate()
+            signal_process(process, signal.SIGTERM)
             try:
                 async with asyncio.timeout(_END_SECONDS):
                     await process.wait()
             except TimeoutError:
-                process.kill()
+                signal_process(process, signal.SIGKILL)
                 await process.wait()
         if self._drain is not None:
             self._drain.cancel()
