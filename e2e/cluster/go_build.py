@@ -31,8 +31,9 @@ _DOWNLOADS = {"GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOPROXY", "GOPRIVATE", "GOIN
 """Variables of the caller that say where modules come from. Others, such as GOROOT, would break the build."""
 
 
-def _environment(go: str | Path) -> dict[str, str]:
-    folder = cache() / "go"
+def make_environment(go: str | Path, caches: Path | None = None) -> dict[str, str]:
+    """Return the environment of a build. By default its caches are those that `forget` removes."""
+    folder = caches or cache() / "go"
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GO") or name in _DOWNLOADS}
     return inherited | {
         "PATH": f"{Path(go).parent}{os.pathsep}{os.environ.get('PATH', '')}",
@@ -49,7 +50,7 @@ def fits(go: str | Path) -> bool:
     """Return True if this Go is new enough."""
     try:
         said = subprocess.run(
-            [go, "env", "GOVERSION"], capture_output=True, text=True, check=False, env=_environment(go)
+            [go, "env", "GOVERSION"], capture_output=True, text=True, check=False, env=make_environment(go)
         ).stdout
     except OSError:
         return False
@@ -87,7 +88,7 @@ def _fetch(lock: Path, home: Path, progress: Progress) -> None:
 def build(recipes: Sequence[GoTool | GoInstall], into: Path, *, name: str, progress: Progress) -> None:
     """Build the packages of all recipes with one command. The recipes must have the same module and flags."""
     go = toolchain(progress)
-    environment = _environment(go)
+    environment = make_environment(go)
     recipe = recipes[0]
     packages = [package for each in recipes for package in each.packages]
     ldflags = f"-ldflags=-s -w {recipe.ldflags}".rstrip()
@@ -137,5 +138,5 @@ def forget(progress: Progress) -> None:
     """Remove the build caches. Go stores modules read-only, so only Go itself can delete them."""
     if (cache() / "go").exists():
         go = toolchain(progress)
-        subprocess.run([go, "clean", "-modcache", "-cache"], env=_environment(go), check=True)
+        subprocess.run([go, "clean", "-modcache", "-cache"], env=make_environment(go), check=True)
         shutil.rmtree(cache() / "go", ignore_errors=True)
