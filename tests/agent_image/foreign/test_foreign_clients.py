@@ -24,6 +24,7 @@ from tests.agent_image.foreign.client_reports import (
     read_npm_version,
     run_client,
 )
+from tests.support.machine import ceiling
 
 pytestmark = pytest.mark.starts_first
 
@@ -138,6 +139,7 @@ def test_java_sdk_0_3_works_over_every_binding(agent, receiver, java_client, bin
 
 
 @pytest.mark.exhaustive
+@pytest.mark.timeout(4 * ceiling())  # The first of these tests downloads and builds the SDK.
 @BINDINGS
 @pytest.mark.parametrize("version", ["1.0", "0.3"])
 def test_go_sdk_works_over_every_version_and_binding(agent, receiver, go_client, version, binding):
