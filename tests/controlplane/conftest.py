@@ -112,22 +112,41 @@ class Kubelet:
 
         Args: `beside` names a container that keeps running.
         """
-        label = f"fleetwright.dev/probed-{kind}"
+        pod = self.space.eventually(lambda: self._bind_probe(owner, kind), f"a probe of {owner}")
+        self._end_probe(pod, says=says, refuses=refuses, beside=beside)
+        return pod
+
+    def discover(self, server: str, *, says: str) -> None:
+        """Finish the probes of an McpServer until its tools are known.
+
+        The operator replaces a probe if the pods of the server change meanwhile.
+        """
+
+        def look() -> bool:
+            if "discovery" in (self.space.get("McpServer", server).get("status") or {}):
+                return True
+            if pod := self._bind_probe(server, "mcpserver"):
+                self._end_probe(pod, says=says)
+            return False
+
+        self.space.eventually(look, f"the tools of {server} are known")
+
+    def _bind_probe(self, owner: str, kind: str) -> str | None:
+        """Bind the current probe of an object to the node, and return its name; None if there is none."""
         admin, space = self.space.admin, self.space.name
+        pod = self._newest(owner, f"fleetwright.dev/probed-{kind}")
+        target = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": {"name": Logs.NODE}}
+        try:
+            if pod is not None:
+                admin.request("POST", f"{PATHS['Pod'].format(space)}/{pod}/binding", target)
+        except Refusal as refusal:
+            if refusal.status != 404:
+                raise
+            return None  # The pod was deleted meanwhile, and another one follows.
+        return pod
 
-        def bind() -> str | None:
-            pod = self._newest(owner, label)
-            target = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": {"name": Logs.NODE}}
-            try:
-                if pod is not None:
-                    admin.request("POST", f"{PATHS['Pod'].format(space)}/{pod}/binding", target)
-            except Refusal as refusal:
-                if refusal.status != 404:
-                    raise
-                return None  # The pod was deleted meanwhile, and another one follows.
-            return pod
-
-        pod = self.space.eventually(bind, f"a probe of {owner}")
+    def _end_probe(self, pod: str, *, says: str, refuses: str = "", beside: str = "") -> None:
+        admin, space = self.space.admin, self.space.name
         self.logs.lines[f"{space}/{pod}"] = f"{says}\n"
         ended = {"exitCode": 2 if refuses else 0, "reason": "Error" if refuses else "Completed", "message": refuses}
         container = {"name": "probe", "image": "img", "imageID": "", "ready": False, "restartCount": 0}
@@ -138,7 +157,6 @@ class Kubelet:
             phase, states = "Running", [{**container, "name": beside, "state": running}, *states]
         status = {"phase": phase, "containerStatuses": states}
         admin.merge("Pod", space, pod, {"status": status}, subresource="/status")
-        return pod
 
     def run(self, agent: str, *, label: str = "fleetwright.dev/agent") -> str:
         """Wait for a pod of the newest template, report it as running and ready, and return its name."""

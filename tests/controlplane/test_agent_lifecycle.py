@@ -105,7 +105,7 @@ def test_quickstart_reasons_are_one_word_without_warnings(space, kubelet, operat
                 space.apply(body)
     server = kubelet.run("orders", label="fleetwright.dev/mcpserver")
     assert server
-    kubelet.probed("orders", says=TOOLS)
+    kubelet.discover("orders", says=TOOLS)
     for name in ("support", "warehouse"):
         space.wait("Agent", name, "Programmed", "True")
         rows = {row["Name"]: row["Reason"] for row in space.admin.table("Agent", space.name)}
