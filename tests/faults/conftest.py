@@ -57,6 +57,10 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         plane.processes.alive()  # Reap the process, which has many threads.
 
 
+_WAITED_TOGETHER = 50
+"""The number of objects that have the time of one wait."""
+
+
 class Operator:
     """An operator process and the proxy in front of it. It manages one namespace and has no rights in others."""
 
@@ -162,6 +166,11 @@ class Stand:
         await self._all_are("Ready", space, names, kind="Agent")
 
     async def _all_are(self, condition: str, space: str, names: Sequence[str], *, kind: str) -> None:
+        """Wait for a part of the objects after the other, so that each has the time of one wait."""
+        for start in range(0, len(names), _WAITED_TOGETHER):
+            await self._await_condition(condition, space, names[start : start + _WAITED_TOGETHER], kind=kind)
+
+    async def _await_condition(self, condition: str, space: str, names: Sequence[str], *, kind: str) -> None:
         def open_names() -> list[str]:
             return [name for name in names if self.condition(kind, space, name, condition).get("status") != "True"]
 
