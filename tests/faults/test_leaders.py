@@ -147,7 +147,8 @@ async def test_o17_clock_jump_moves_no_lease_and_rotates_no_token(stand, tmp_pat
         await _lease_is_renewed(stand, space, since=lease, hours=jump)
         await stand.quiet(space)
     new_writes = leader.plan.writes[space] - written
-    assert new_writes.total() <= 4, new_writes
+    # A date in the future is corrected: both Secrets, the status, and twice the annotation of the pod.
+    assert new_writes.total() <= 5, new_writes
     assert other.plan.total_writes(space) == 0
     assert (await leader.process.metrics())["fleetwright_leader"] == 1.0
     after = await _lease(stand, space)

@@ -11,6 +11,7 @@ import pytest
 from e2e.control_plane.client import APPLY, MERGE, Refusal, path_of
 from e2e.control_plane.normalised_state import Reader
 from e2e.faults import flows
+from tests.support.machine import ceiling
 
 JSON_PATCH = "application/json-patch+json"
 Object = dict[str, Any]
@@ -35,6 +36,7 @@ async def test_o8_children_without_managed_fields_are_adopted_again(stand):
 
 
 @pytest.mark.exhaustive
+@pytest.mark.timeout(4 * ceiling())  # More than 300 edits, each with a wait of its own.
 async def test_o8_edited_or_removed_child_fields_are_restored(stand, capsys):
     """O8: edit and remove each owned field, one after another, of all children of a fleet concurrently.
 
