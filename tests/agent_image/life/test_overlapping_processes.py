@@ -150,6 +150,17 @@ async def replace_process(each, holder, start, release):
     return successor
 
 
+def check_stream_and_cost(each, follower, cost, output):
+    """Check what the caller saw and paid. Args: `output` is the number of output tokens of an undisturbed task."""
+    assert follower.breaks == each.kills, each.name
+    # The next process ends an interrupted call before a caller can follow the task again.
+    assert follower.ended == (each.end == "completed"), each.name
+    assert cost["modelCalls"] == each.model_calls, each.name
+    if not each.kills:
+        assert cost["usage"]["output_tokens"] == output, each.name
+        assert (cost["toolCalls"], "estimated" in cost) == (1, False), each.name
+
+
 @pytest.mark.parametrize("repetitions", [1, pytest.param(10, marks=pytest.mark.exhaustive)])
 async def test_interruptions_repeat_no_call_charge_nothing_twice_and_lose_no_stream(
     agent_process, states, house, serve, message, repetitions
@@ -197,16 +208,9 @@ async def test_interruptions_repeat_no_call_charge_nothing_twice_and_lose_no_str
                     await await_until(partial(follower.has_resumed, following), "the stream goes on")
                     release()
                 task = await following
-                cost = read_cost(task)
-                costs.append(cost)
                 assert states(task) == each.end, each.name
-                assert follower.breaks == each.kills, each.name
-                # The next process ends an interrupted call before a caller can follow the task again.
-                assert follower.ended == (each.end == "completed"), each.name
-                assert cost["modelCalls"] == each.model_calls, each.name
-                if not each.kills:
-                    assert cost["usage"]["output_tokens"] == output[each.text], each.name
-                    assert (cost["toolCalls"], "estimated" in cost) == (1, False), each.name
+                costs.append(read_cost(task))
+                check_stream_and_cost(each, follower, costs[-1], output[each.text])
             total = await holder.metric("llm_cost_usd_total")
     assert house.ledger == wanted
     assert sum(cost["modelCalls"] for cost in costs) == model.requests
