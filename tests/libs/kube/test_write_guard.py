@@ -4,7 +4,7 @@ import pytest
 
 from fleetwright_kube.cache import Change
 from fleetwright_kube.cached_object import CachedObject
-from fleetwright_kube.write_guard import BURST, MEMORY_SECONDS, REFILL_SECONDS, WriteGuard, WriteLoopError
+from fleetwright_kube.write_guard import BURST, MEMORY_SECONDS, REFILL_SECONDS, Write, WriteGuard, WriteLoopError
 
 POET = ("Agent", "shop", "poet")
 PAINTER = ("Agent", "shop", "painter")
@@ -183,6 +183,16 @@ def test_object_that_is_created_anew_has_no_earlier_writes(guard):
         guard.forget(POET)
     assert guard.list_delayed(POET) == []
     assert write_until_delayed(guard) == 1 + BURST
+
+
+def test_object_may_be_deleted_while_it_is_written(guard, clock):
+    write(guard, target=("Deployment", "shop", "poet"))
+    with guard.attribute_writes(POET), guard.guard_write("create", POLICY, {}):
+        guard.forget(POET)
+    assert list(guard._histories) == [(POET, Write("create", POLICY))]
+    clock.now += MEMORY_SECONDS + 1
+    write(guard, key=PAINTER)
+    assert [key for key, _ in guard._histories] == list(guard._causes) == [PAINTER]
 
 
 def test_loop_is_logged_once(guard, caplog):

@@ -97,8 +97,8 @@ class _Causes:
 
     causes: int = 0
     observations: int = 0
-    writes: int = 0
-    """The number of its histories."""
+    writes: set[Write] = field(default_factory=set)
+    """The writes that have a history."""
 
 
 class WriteGuard:
@@ -134,6 +134,8 @@ class WriteGuard:
         write = self._in_flight.get(change.entry.id)
         if write is not None and write.key == key:
             write.changes.append(change)
+            return
+        if key not in self._causes:
             return
         if is_cause(change):
             self.note_cause(key)
@@ -185,7 +187,7 @@ class WriteGuard:
                     self.note_change(key, change)
         history.add_write(digest, now=self._clock())
         if (key, write) not in self._histories:
-            self._causes.setdefault(key, _Causes()).writes += 1
+            self._causes.setdefault(key, _Causes()).writes.add(write)
         self._histories[key, write] = history
         self._histories.move_to_end((key, write))
 
@@ -206,9 +208,9 @@ class WriteGuard:
 
     def forget(self, key: Id) -> None:
         """Drop what is kept about a deleted object. A later object of the same name begins anew."""
-        for known in [each for each in self._histories if each[0] == key]:
-            del self._histories[known]
-        self._causes.pop(key, None)
+        if known := self._causes.pop(key, None):
+            for write in known.writes:
+                del self._histories[key, write]
         self._delayed.pop(key, None)
 
     def _find_history(self, key: Id, write: Write) -> _History:
@@ -236,11 +238,11 @@ class WriteGuard:
     def _expire(self) -> None:
         oldest = self._clock() - MEMORY_SECONDS
         while self._histories and next(iter(self._histories.values())).written_at <= oldest:
-            (key, _), _ = self._histories.popitem(last=False)
-            if known := self._causes.get(key):
-                known.writes -= 1
-                if known.writes <= 0:
-                    del self._causes[key]
+            (key, write), _ = self._histories.popitem(last=False)
+            known = self._causes[key]
+            known.writes.remove(write)
+            if not known.writes:
+                del self._causes[key]
 
 
 def is_cause(change: Change) -> bool:
