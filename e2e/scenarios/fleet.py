@@ -29,6 +29,8 @@ _ANSWER_SECONDS = 6.0
 """The time in which a caller may expect an answer. Its request ends after ten times as long."""
 _CONNECT_SECONDS = 2.0
 """The time in which a connection opens, or counts as refused by a network policy. Slow machines get longer."""
+_BROKEN_STREAM = "close 1006 (abnormal closure)"
+"""kubectl's words for an `exec` whose stream ended before its output did."""
 COST = "https://proto-labs.ai/a2a/ext/cost-v1"
 GATEWAY = f"http://fleetwright-gateway.{SYSTEM}.svc.cluster.local"
 _HTTP = """
@@ -202,9 +204,21 @@ class Caller:
     ) -> Answer:
         """Send a request. It ends without an answer after ten times the promised seconds."""
         ask = {"url": url, "body": body, "headers": dict(headers or {}), "timeout": ceiling(promised)}
-        text = self.fleet.run("exec", "-i", self.pod, "--", "python", "-c", _HTTP, stdin=json.dumps(ask))
-        answer = json.loads(text)
+        answer = json.loads(self._execute(_HTTP, json.dumps(ask)))
         return Answer(answer.get("status", 0), answer.get("body", answer.get("error", "")), answer.get("headers", {}))
+
+    def _execute(self, program: str, stdin: str) -> str:
+        """Run a Python program in the pod, and return its output. If the stream of its output breaks, run it again.
+
+        A message that is sent again has the same id, so the agent accepts it once.
+        """
+        words = ("exec", "-i", self.pod, "--", "python", "-c", program)
+        try:
+            return self.fleet.run(*words, stdin=stdin)
+        except ClusterError as error:
+            if _BROKEN_STREAM not in str(error):
+                raise
+            return self.fleet.run(*words, stdin=stdin)
 
     def rpc(
         self,
