@@ -29,6 +29,17 @@ def test_events_do_not_depend_on_the_pieces(cuts: set[int]) -> None:
 
 
 @pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param([b"\xef\xbb\xbfdata: 1\n\ndata: \xef\xbb\xbf2\n\n"], id="at once"),
+        pytest.param([b"\xef", b"\xbb\xbf", b"data: 1\n\ndata: \xef\xbb\xbf2\n\n"], id="in pieces"),
+    ],
+)
+def test_byte_order_mark_is_ignored_at_the_beginning_only(pieces: list[bytes]) -> None:
+    assert decoded(pieces) == [b"1", b"\xef\xbb\xbf2"]
+
+
+@pytest.mark.parametrize(
     ("pieces", "is_too_large"),
     [
         pytest.param([b"data: 1234\n\n"] * 9, False, id="many events"),

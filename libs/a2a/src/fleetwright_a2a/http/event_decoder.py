@@ -3,10 +3,11 @@
 Only the data of events is kept; comments, event types and ids are ignored. Pure.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 _LINE_ENDS: Final = (b"\n", b"\r")
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 class EventTooLarge(Exception):  # noqa: N818 - an answer of the agent
@@ -16,15 +17,20 @@ class EventTooLarge(Exception):  # noqa: N818 - an answer of the agent
 class EventDecoder:
     """The decoder of one stream. An event that the stream does not complete is dropped, as the HTML standard says."""
 
-    def __init__(self, *, limit: int) -> None:
-        """Args: `limit` is the largest size of an event in bytes."""
+    def __init__(self, *, limit: int, names: Collection[bytes] = (b"data",)) -> None:
+        """Args:
+        limit: The largest size of an event in bytes.
+        names: The fields whose values are data.
+        """
         self._limit = limit
+        self._names = names
         self._size = 0
         self._line: list[bytes] = []
         """The pieces of the line that has not ended yet."""
         self._data: list[bytes] = []
         self._after_return = False
         """True if the last piece ended with a carriage return, whose line feed may follow."""
+        self._is_first_line = True
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
         """Yield the data of each event that the piece completes. Raises: EventTooLarge."""
@@ -42,6 +48,9 @@ class EventDecoder:
                 continue
             line = b"".join([*self._line, part]).rstrip(b"\r\n")
             self._line.clear()
+            if self._is_first_line:
+                self._is_first_line = False
+                line = line.removeprefix(_BYTE_ORDER_MARK)
             if line:
                 self._keep(line)
                 continue
@@ -52,5 +61,5 @@ class EventDecoder:
 
     def _keep(self, line: bytes) -> None:
         name, _, value = line.partition(b":")
-        if name == b"data":
+        if name in self._names:
             self._data.append(value.removeprefix(b" "))
