@@ -54,13 +54,25 @@ main.add_command(team_group)
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", default=8080, show_default=True, envvar="PORT")
 @click.option("--api-key", default=None, help="Accept only this bearer token.")
-def offline_model(host: str, port: int, api_key: str | None) -> None:
+@click.option(
+    "--replay", type=click.Path(path_type=Path, dir_okay=False), help="Send this recorded response of a provider."
+)
+@click.option("--replays", type=click.IntRange(min=1), help="Send it to so many requests only, then answer by rules.")
+def offline_model(host: str, port: int, api_key: str | None, replay: Path | None, replays: int | None) -> None:
     """Serve a deterministic OpenAI-compatible model, to try and test agents without a provider."""
     import uvicorn
 
     from fleetwright_cli.offline.model import OfflineModel
+    from fleetwright_cli.offline.recording import InvalidRecording, load_recording
 
-    uvicorn.run(OfflineModel(key=api_key).app(), host=host, port=port, log_level="warning")
+    if replays is not None and replay is None:
+        raise click.UsageError("--replays needs --replay")
+    try:
+        recording = load_recording(replay) if replay is not None else None
+    except InvalidRecording as error:
+        raise click.ClickException(str(error)) from None
+    app = OfflineModel(key=api_key, recording=recording, replays=replays).app()
+    uvicorn.run(app, host=host, port=port, log_level="warning")
 
 
 @main.command("offline-orders")

@@ -58,7 +58,9 @@ def _text(parts: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _function(declared: Mapping[str, Any]) -> dict[str, Any]:
-    parameters = declared.get("parametersJsonSchema") or _lower(declared.get("parameters") or {"type": "object"})
+    # Google accepts both spellings of a field, and its Python client uses the second one.
+    schema = declared.get("parametersJsonSchema") or declared.get("parameters_json_schema")
+    parameters = schema or _lower(declared.get("parameters") or {"type": "object"})
     return {"name": declared["name"], "description": declared.get("description", ""), "parameters": parameters}
 
 

@@ -22,6 +22,7 @@ from fleetwright_api.encoding.untrusted_json import read_json
 from fleetwright_cli.offline import anthropic_messages, chat_completions, google_contents
 from fleetwright_cli.offline.answers import Answer, answer, halved, newest_said, submission, text_of, thinking
 from fleetwright_cli.offline.failing import STATUS, Failing, offends, pause
+from fleetwright_cli.offline.recording import Recording
 
 _PROMPTS_REMEMBERED = 64
 _CACHE_BLOCK = 128
@@ -54,10 +55,19 @@ class Wire(Protocol):
 
 
 class OfflineModel:
-    """The routes of one server. If `key` is set, only that bearer token is accepted."""
+    """The routes of one server."""
 
-    def __init__(self, *, key: str | None = None) -> None:
+    def __init__(
+        self, *, key: str | None = None, recording: Recording | None = None, replays: int | None = None
+    ) -> None:
+        """Args:
+        key: If it is set, only this bearer token is accepted.
+        recording: A response that is sent in place of the answers by rules, at every path.
+        replays: The number of requests that get the recording; None for all.
+        """
         self._key = key
+        self._recording = recording
+        self._replays = replays
         self._failing = Failing(Counter())
         self._prompts: OrderedDict[str, None] = OrderedDict()
 
@@ -69,8 +79,21 @@ class OfflineModel:
                 Route("/v1beta/models/{model}", self._generate, methods=["POST"]),
                 Route("/v1/models", self._models),
                 Route("/healthz", lambda _: Response("ok\n")),
+                *([Route("/{path:path}", self._replay, methods=["POST"])] if self._recording else []),
             ]
         )
+
+    async def _replay(self, _: Request) -> Response:
+        """Answer at a path of another provider, such as `/openai/v1/chat/completions` of Azure."""
+        return self._take_recording() or Response(status_code=404)
+
+    def _take_recording(self) -> Response | None:
+        """Return the recorded response; None if there is none, or if enough requests have got it."""
+        if self._recording is None or self._replays == 0:
+            return None
+        if self._replays is not None:
+            self._replays -= 1
+        return self._recording.respond()
 
     async def _models(self, _: Request) -> Response:
         return JSONResponse({"object": "list", "data": [{"id": "offline", "object": "model", "owned_by": "offline"}]})
@@ -89,6 +112,8 @@ class OfflineModel:
     async def _answer(self, request: Request, wire: Wire, document: dict[str, Any] | None = None) -> Response:
         if self._key is not None and self._key not in _keys(request):
             return wire.error("401")
+        if (recorded := self._take_recording()) is not None:
+            return recorded
         try:
             body = wire.read(document or read_json(await request.body()))
             messages = body["messages"]
