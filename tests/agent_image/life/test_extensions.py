@@ -74,8 +74,8 @@ def declared(spec):
 
 
 def seen_in(said):
-    """Return every extension URI that occurs anywhere in the output."""
-    return set(URI.findall(json.dumps(said)))
+    """Return every extension URI that occurs anywhere in the output. A key below a URI belongs to its extension."""
+    return {re.sub(r"(/v\d+)/.*", r"\1", uri) for uri in URI.findall(json.dumps(said))}
 
 
 class Talker:

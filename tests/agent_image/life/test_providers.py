@@ -48,6 +48,7 @@ async def test_provider_answer_cut_at_the_token_limit_is_marked(agent, claude, m
     assert len(read_completed_answer(cut)) < len(read_completed_answer(whole))
     (half,), (all_of_it,) = cut["artifacts"], whole["artifacts"]
     assert half["metadata"][_TRUNCATED] is True
+    assert half["metadata"][f"{_TRUNCATED}/reason"] == "output-limit"
     assert _TRUNCATED in half["extensions"]
     assert _TRUNCATED not in all_of_it["metadata"]
 

@@ -572,7 +572,8 @@ async def test_sdk_executor_events_match_the_compiled_card(open_door: Open, moun
         params = {"id": "mine", "message": {"role": "user", "parts": [{"type": "text", "text": "more"}]}}
         await http.post("/a2a", json=rpc("tasks/send", params), headers={"A2A-Version": "0.1"})
     said.append(await door.get("mine"))
-    seen = set(re.findall(r"https://(?:proto-labs\.ai/a2a/ext|fleetwright\.dev/a2a)/[a-z0-9/-]+", json.dumps(said)))
-    assert seen == {extension["uri"] for extension in card["capabilities"]["extensions"]}
+    extension = r"https://(?:proto-labs\.ai/a2a/ext|fleetwright\.dev/a2a)/[a-z0-9-]+(?:/v\d+)?"
+    seen = set(re.findall(extension, json.dumps(said)))
+    assert seen == {each["uri"] for each in card["capabilities"]["extensions"]}
     picture = {"messageId": "p", "role": "ROLE_USER", "parts": [{"raw": "AA==", "mediaType": "image/png"}]}
     assert "result" in await door.call("SendMessage", {"message": picture})

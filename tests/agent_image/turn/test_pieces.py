@@ -54,7 +54,7 @@ def test_cost_usd_prices_cache_writes_separately():
 
 
 def _status(status, code=None, headers=None, message="m"):
-    return CompletionStatusError(status, message, code, headers)
+    return CompletionStatusError(status, message, () if code is None else (code,), headers)
 
 
 # These two packages take seconds to import, in each process that collects this module.

@@ -14,6 +14,7 @@ from tests.support.http_server import serve_in_thread
 
 from fleetwright_agent.config.compaction import Compaction
 from fleetwright_agent.protocol.frames import ToolEnd
+from fleetwright_agent.turn.providers.tool_call_deltas import ToolCallDeltas
 
 SIGNED = {"google": {"thought_signature": "c2lnbmVk"}}
 
@@ -178,3 +179,57 @@ async def test_malformed_tool_call_is_retried_at_once(desk, talking):
     assert said.answer == "Done."
     assert (len(asked), waits) == (2, [0.0])
     assert "tool_calls" not in json.dumps(asked[1]["messages"]), "the conversation excludes the broken call"
+
+
+def joined(*deltas):
+    """Return the names and arguments of the calls in these deltas, each a list of pieces."""
+    reader, calls = ToolCallDeltas(), {}
+    for delta in deltas:
+        for found in reader.number_pieces(delta):
+            name, arguments = calls.get(found["index"], ("", ""))
+            function = found["function"]
+            calls[found["index"]] = (name + (function["name"] or ""), arguments + (function["arguments"] or ""))
+    return list(calls.values())
+
+
+def part(name=None, arguments=None, **more):
+    return {"function": {"name": name, "arguments": arguments}, **more}
+
+
+TWO = [("add", '{"a": 1}'), ("add", '{"a": 2}')]
+
+
+@pytest.mark.parametrize(
+    ("deltas", "wanted"),
+    [
+        pytest.param([[part("add", '{"a": 1}'), part("add", '{"a": 2}')]], TWO, id="two in one delta without index"),
+        pytest.param(
+            [[part("add", '{"a": 1}', index=0)], [part("add", '{"a": 2}', index=0)]], TWO, id="two at one index"
+        ),
+        pytest.param(
+            [[part("add", '{"a"', index=0)], [part("add", ": 1}", index=0)]], TWO[:1], id="a name in every delta"
+        ),
+        pytest.param(
+            [[part("add", '{"a": 1}', id=7)], [part("add", '{"a": 2}', id=8)]], TWO, id="ids that are numbers"
+        ),
+        pytest.param(
+            [[part("add", '{"a": "}', index=0)], [part("add", '"}', index=0)]],
+            [("add", '{"a": "}"}')],
+            id="a brace inside a text",
+        ),
+        pytest.param(
+            [[part("add", '{"a": "\\', index=0)], [part("add", '"}"}', index=0)], [part("add", "{}", index=0)]],
+            [("add", '{"a": "\\"}"}'), ("add", "{}")],
+            id="an escaped quote in two pieces",
+        ),
+        pytest.param(
+            [[part("add", "", index=0)], [part("take", "", index=0)]],
+            [("add", ""), ("take", "")],
+            id="another name before any arguments",
+        ),
+        pytest.param([[part("add", {"a": 1})]], TWO[:1], id="arguments as an object"),
+        pytest.param([[part(3, 5), {"function": "x"}, {}]], [("", "5")], id="pieces of other shapes"),
+    ],
+)  # fmt: skip
+def test_calls_are_told_apart_without_ids(deltas, wanted):
+    assert joined(*deltas) == wanted

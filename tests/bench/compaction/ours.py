@@ -210,7 +210,7 @@ def opener(prices: dict[str, str] | None = None) -> Open:
 
 def overflow() -> Exception:
     """Return the exception that a provider's client raises for a prompt that is too long."""
-    return CompletionStatusError(400, "maximum context length is exceeded", "context_length_exceeded")
+    return CompletionStatusError(400, "maximum context length is exceeded", ("context_length_exceeded",))
 
 
 async def _at_once(_: float) -> None:

@@ -208,13 +208,22 @@ class SkillLearned:
     """The skill in the form of skill-v1."""
 
 
+class CutReason(StrEnum):
+    """Why an answer is not whole."""
+
+    OUTPUT_LIMIT = "output-limit"
+    """The model reached the limit of its output."""
+    CONTENT_FILTER = "content-filter"
+    """A content filter of the model's provider ended the answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class TurnDone:
     """The complete answer. It is the last frame and is emitted once."""
 
     text: str
-    cut: bool = False
-    """True if the answer reached the output limit before the model finished."""
+    cut: CutReason | None = None
+    """Why the answer ended before the model finished; None for a whole answer."""
 
 
 Frame = (

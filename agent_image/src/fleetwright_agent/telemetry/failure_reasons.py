@@ -19,7 +19,7 @@ FallbackReason = Literal[
     "model_unreachable",
 ]
 """Failures of a model call after which a fallback model may answer."""
-ModelFailureReason = Literal[FallbackReason, "model_context_overflow", "model_refused_request"]
+ModelFailureReason = Literal[FallbackReason, "model_context_overflow", "model_refused_answer", "model_refused_request"]
 """Every failure of a model call."""
 CompactionFailureReason = Literal[
     "budget",

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
@@ -22,6 +22,7 @@ from fleetwright_agent.memory.eligibility import MemoryAccess
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.protocol.context_changes import fork_of, title_of, undo_of
 from fleetwright_agent.protocol.frames import (
+    CutReason,
     Frame,
     InterruptRequest,
     PeerCost,
@@ -62,6 +63,11 @@ from fleetwright_agent.turn.views import Views
 
 _log = logging.getLogger(__name__)
 _END = object()
+_CUTS: Final = {
+    FinishReason.LIMIT: CutReason.OUTPUT_LIMIT,
+    FinishReason.WINDOW: CutReason.OUTPUT_LIMIT,
+    FinishReason.FILTER: CutReason.CONTENT_FILTER,
+}
 NO_HOOKS = TurnHooks()
 
 
@@ -290,7 +296,7 @@ class GraphTurn:
         if remembering is not None:
             # The answer is final once this row is committed. The last step of the thread is in the same commit.
             await self._sessions.written(remembering)
-        return TurnDone(answer, cut=end_of(messages[-1].response_metadata) is FinishReason.LIMIT)
+        return TurnDone(answer, cut=_CUTS.get(end_of(messages[-1].response_metadata)))
 
     def _remember(self, request: TurnRequest, messages: Sequence[AnyMessage]) -> "asyncio.Future[None]":
         return self._sessions.put(

@@ -228,13 +228,10 @@ _STREAMS = {
     "usage in a last chunk without choices": _TEXT + _end() + _event(choices=[], usage=_USAGE) + _DONE,
     "usage with the end": _TEXT + _end(usage=_USAGE) + _DONE,
     "usage without details": _TEXT + _end() + _event(choices=[], usage={"prompt_tokens": 1, "completion_tokens": 2}),
-    "usage with absent counts": _TEXT + _end()
-    + _event(choices=[], usage={"prompt_tokens": None, "total_tokens": None}),
     "usage that is null until the end": _event(delta={"content": "a"}, usage=None) + _end(usage=_USAGE) + _DONE,
     "a tier with prices of its own": _TEXT + _end(service_tier="flex", usage=_USAGE) + _DONE,
     "a fingerprint and the usual tier": _TEXT + _end(system_fingerprint="fp", service_tier="default") + _DONE,
     "an answer at its limit": _TEXT + _end("length") + _DONE,
-    "no end": _TEXT,
     "an end without a marker": _TEXT + _end(),
     "text after the marker": _TEXT + _end() + _DONE + _event(delta={"content": "never"}),
     "one call": _pieces(
@@ -252,7 +249,6 @@ _STREAMS = {
     "a call without arguments": _pieces(_piece(0, "", id="call_1", function={"name": "look_up"}))
     + _end("tool_calls") + _DONE,
     "reasoning": _event(delta={"reasoning_content": "hm", "content": None}) + _TEXT + _end() + _DONE,
-    "a refusal": _event(delta={"refusal": "No.", "content": None}) + _end("content_filter") + _DONE,
     "log probabilities": _event(choices=[{"index": 0, "delta": {"content": "a"}, "logprobs": _LOGPROBS}])
     + _end() + _DONE,
     "a delta that is null": _event(choices=[{"index": 0, "delta": None, "finish_reason": None}])

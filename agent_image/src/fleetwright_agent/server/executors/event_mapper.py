@@ -30,6 +30,7 @@ from fleetwright_agent.protocol.frames import (
     CompactionEnd,
     CompactionStart,
     ContextReport,
+    CutReason,
     EarlierToolCall,
     Fallback,
     Frame,
@@ -99,7 +100,7 @@ class EventMapper:
         self._spoken = AnswerStream(job.task_id, job.context_id, emit)
         self._thought = ""
         self._whole: str | None = None
-        self._cut = False
+        self._cut: CutReason | None = None
         self._ask: InterruptRequest | None = None
         self._result: Result | None = None
         self._restored: FilesRestored | None = None
@@ -286,7 +287,7 @@ class EventMapper:
         if self._restored is not None:
             attach(piece.artifact, WORKSPACE_UNDO, self._restored.payload(), as_part=self._told.data_parts)
         if self._cut:
-            mark_cut(piece.artifact)
+            mark_cut(piece.artifact, self._cut)
         attach(piece.artifact, COST, self.cost(success=success), as_part=self._told.data_parts)
         self._attach_context(piece.artifact)
         return [piece]

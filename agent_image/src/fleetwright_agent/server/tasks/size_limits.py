@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from a2a.types.a2a_pb2 import Artifact, Message, Role, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
 
-from fleetwright_a2a.extensions import TRUNCATED
+from fleetwright_a2a.extensions import TRUNCATED, TRUNCATED_REASON
 from fleetwright_a2a.task_events import RESTING, Event
 
 MOST_OF_ARTIFACTS: Final = 4 * 1024 * 1024
@@ -29,7 +29,7 @@ MOST_MESSAGES: Final = 200
 _NOTHING_LEFT: Final = "…"
 _SMALL_METADATA: Final = 1024
 """Metadata of this size stays in a passing message for which there is no space, because readers depend on it."""
-_MARK: Final = 2 * len(TRUNCATED) + 32
+_MARK: Final = 2 * len(TRUNCATED) + len(TRUNCATED_REASON) + 64
 """The size of the mark of a truncated message, in bytes."""
 Updated = TypeVar("Updated", TaskArtifactUpdateEvent, TaskStatusUpdateEvent)
 
@@ -132,8 +132,9 @@ def _cut(said: Artifact | Message, room: int) -> None:
     mark_cut(said)
 
 
-def mark_cut(said: Artifact | Message) -> None:
+def mark_cut(said: Artifact | Message, reason: str = "size-limit") -> None:
     """Mark an artifact or a message as truncated."""
     said.metadata[TRUNCATED] = True
+    said.metadata[TRUNCATED_REASON] = reason
     if TRUNCATED not in said.extensions:
         said.extensions.append(TRUNCATED)

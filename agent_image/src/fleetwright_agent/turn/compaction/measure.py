@@ -10,6 +10,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage
 
 from fleetwright_agent.turn.images import count
+from fleetwright_agent.turn.providers.reasoning import RETURNED
 
 _PER_MESSAGE = 4
 _PER_CALL = 10
@@ -31,6 +32,8 @@ def estimate(messages: Sequence[AnyMessage]) -> int:
         total += estimate_text(text) + _PER_MESSAGE + _PER_PICTURE * count(message)
         if isinstance(message, AIMessage):
             total += sum(_PER_CALL + estimate_text(json.dumps(call["args"])) for call in message.tool_calls)
+            if returned := message.additional_kwargs.get(RETURNED):
+                total += estimate_text(json.dumps(returned))
     return total
 
 

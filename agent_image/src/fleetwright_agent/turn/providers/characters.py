@@ -4,7 +4,8 @@ JSON encodes characters beyond 16 bits as surrogate pairs, and some providers sp
 surrogate must not be stored or sent.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 _HIGH: Final = ("\ud800", "\udbff")
 _UTF16: Final = "utf-16-le"
@@ -25,3 +26,19 @@ class WholeCharacters:
 
 def is_whole(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+_MOST_DEPTH: Final = 32
+
+
+def mend_characters(value: Any, levels: int = _MOST_DEPTH) -> Any:
+    """Return a JSON value whose texts have no split characters. What is nested too deeply becomes null."""
+    if isinstance(value, str):
+        return value.encode(_UTF16, "surrogatepass").decode(_UTF16, "replace")
+    if levels <= 0:
+        return None
+    if isinstance(value, list):
+        return [mend_characters(each, levels - 1) for each in value]
+    if isinstance(value, Mapping):
+        return {mend_characters(str(key)): mend_characters(each, levels - 1) for key, each in value.items()}
+    return value

@@ -1,16 +1,12 @@
 """Classifies failed model calls: whether to retry or to compact, and what to report to the caller.
 
-Only this module knows the exceptions of the provider clients. Those of the stock clients are recognised by class name,
-so that an agent does not import the clients that it does not use. Messages for callers never quote an exception.
+Messages for callers never quote an exception.
 """
 
-import math
 import random
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from email.utils import parsedate_to_datetime
-from typing import Any, Final
+from typing import Final
 
 import httpx2
 from langchain_core.messages import AIMessage
@@ -18,46 +14,23 @@ from langchain_core.messages import AIMessage
 from fleetwright_agent.telemetry.failure_reasons import FALLBACK_REASONS, ModelFailureReason
 from fleetwright_agent.turn.providers.chat_completions.errors import (
     CompletionConnectionError,
-    CompletionError,
-    CompletionStatusError,
     CompletionTimeoutError,
 )
-
-_OVERFLOW_CODES = {"context_length_exceeded"}
-_OVERFLOW_WORDS = (
-    "context length",
-    "context window",
-    "context limit",
-    "context size",
-    "maximum context",
-    "maximum prompt length",
-    "prompt is too long",
-    "input is too long",
-    "too many tokens",
-    "exceeds the maximum number of tokens",
+from fleetwright_agent.turn.providers.error_meaning import Meaning, meaning_of, window_of
+from fleetwright_agent.turn.providers.provider_errors import (
+    ProviderError,
+    is_anthropic,
+    read_provider_error,
+    retry_delay,
 )
-_WINDOW: Final = re.compile(
-    r"(?:maximum (?:context|prompt) length is |context (?:size|window|length) (?:is |of )?\(?|> |tokens allowed \()"
-    r"(\d[\d,]{2,12})"
-)
-"""The size of the context window in an error message, in lower case.
 
-OpenAI and vLLM: `maximum context length is`. xAI: `maximum prompt length is`. llama.cpp: `context size`. Anthropic:
-`>`. Google: `tokens allowed (`.
-"""
-_KEY_WORDS: Final = "API key not valid"
-"""In Google's error for an invalid key, which has status 400 instead of 401."""
-_CREDIT_WORDS: Final = "credit balance is too low"
-"""In Anthropic's error for missing credit, which has status 400 instead of 402."""
-_LONGEST_WAIT = 60.0
 _MOST_OF_TEXT: Final = 500
 _RATE_WAIT: Final = 5.0
 """Seconds to wait if a provider's rate-limit error states no delay."""
-_ANTHROPIC: Final = "anthropic"
-_GOOGLE: Final = "google.genai.errors"
 REFUSED: Final = "model_refused_request"
 _OUTAGES: Final = ("model_error", "model_timeout", "model_unreachable")
 _ACCESS_ERRORS: Final = ("model_unauthorized", "model_unpaid", "model_forbidden", "model_not_found")
+_BROKEN_CALL: Final = "The model kept sending tool arguments that are not valid JSON."
 _CUT_CALL: Final = "The model's answer repeatedly reached model.maxOutputTokens within a tool call."
 
 
@@ -69,6 +42,28 @@ class MalformedToolCall(Exception):  # noqa: N818 - the name states the conditio
         super().__init__(sentence)
         self.spent = spent
         self.at_limit = at_limit
+
+
+class IncompleteAnswer(Exception):  # noqa: N818 - the name states the condition
+    """The provider has not said that the answer is complete, or it said that it failed."""
+
+    def __init__(self, sentence: str, spent: AIMessage | None = None) -> None:
+        super().__init__(sentence)
+        self.spent = spent
+
+
+class FullWindow(IncompleteAnswer):
+    """The prompt has left no space for an answer in the context window."""
+
+
+class RefusedAnswer(Exception):  # noqa: N818 - the name states the condition
+    """The model declined to answer, or a content filter of its provider ended the answer."""
+
+    def __init__(self, text: str, spent: AIMessage | None = None) -> None:
+        """Args: `text` is that of the model; empty for a content filter."""
+        super().__init__(text or "a content filter")
+        self.text = text
+        self.spent = spent
 
 
 class MissingKey(Exception):  # noqa: N818 - the name states the condition
@@ -89,6 +84,13 @@ class ModelFailure:
     """The delay that the provider requested, in seconds, up to a maximum."""
     window: int | None = None
     """The context window in tokens, if the provider's error states it."""
+    filters_prompt: bool = False
+    """True if a content filter refused the prompt."""
+
+    @property
+    def refuses_prompt(self) -> bool:
+        """True if another prompt may succeed where this one fails."""
+        return self.reason == REFUSED or self.filters_prompt
 
     @property
     def elsewhere(self) -> bool:
@@ -117,7 +119,8 @@ def classify(error: BaseException) -> ModelFailure | None:
 
 def usage_of_failure(error: BaseException) -> AIMessage | None:
     """The usage of a failed call, if the provider reported it."""
-    return next((cause.spent for cause in _causes(error) if isinstance(cause, MalformedToolCall)), None)
+    billed = (MalformedToolCall, IncompleteAnswer, RefusedAnswer)
+    return next((cause.spent for cause in _causes(error) if isinstance(cause, billed)), None)
 
 
 def provider_text(error: BaseException) -> str:
@@ -148,92 +151,78 @@ _CONNECTION_ERRORS: Final = (CompletionConnectionError, httpx2.TransportError)
 
 
 def _known(error: BaseException) -> ModelFailure | None:
-    if isinstance(error, MalformedToolCall):
-        # Retry at once: the model is available, and its next output will differ.
-        sentence = _CUT_CALL if error.at_limit else "The model kept sending tool arguments that are not valid JSON."
-        return ModelFailure("model_malformed_tool_call", sentence, True, retry_after=0.0)
-    if isinstance(error, MissingKey):
-        return ModelFailure("model_key_missing", "A key or header for the model is missing from this agent's Secrets.")
-    if isinstance(error, UntrustedAuthority):
-        return ModelFailure("model_ca_unusable", "The certificate authority declared for the model cannot be used.")
-    if isinstance(error, CompletionStatusError) or _is(error, "APIStatusError"):
-        return _status(error.status_code, error)  # type: ignore[attr-defined]  # recognised by its class name
-    if any(each.__module__ == _GOOGLE for each in type(error).__mro__):
-        return _status(getattr(error, "code", 500), error)
-    if isinstance(error, _TIMEOUTS) or _is(error, "APITimeoutError"):
+    match error:
+        case MalformedToolCall():
+            return _malformed_call(_CUT_CALL if error.at_limit else _BROKEN_CALL)
+        case FullWindow():
+            return _overflow(None)
+        case IncompleteAnswer():
+            return ModelFailure("model_error", "The model's answer ended before it was complete.", transient=True)
+        case RefusedAnswer():
+            return _refused_answer(error.text)
+        case MissingKey():
+            sentence = "A key or header for the model is missing from this agent's Secrets."
+            return ModelFailure("model_key_missing", sentence)
+        case UntrustedAuthority():
+            sentence = "The certificate authority declared for the model cannot be used."
+            return ModelFailure("model_ca_unusable", sentence)
+    if isinstance(error, _TIMEOUTS) or is_anthropic(error, "APITimeoutError"):
         return ModelFailure("model_timeout", "The model did not answer in time.", transient=True)
-    if isinstance(error, _CONNECTION_ERRORS) or _is(error, "APIConnectionError"):
-        return ModelFailure(
-            "model_unreachable", "The model could not be reached, or the connection broke.", transient=True
-        )
-    if isinstance(error, CompletionError) or _is(error, "APIError"):
-        # An error event inside a stream has no status code.
-        return _overflow(error) if _overflowed(error) else _IN_STREAM
-    return None
+    if isinstance(error, _CONNECTION_ERRORS) or is_anthropic(error, "APIConnectionError"):
+        sentence = "The model could not be reached, or the connection broke."
+        return ModelFailure("model_unreachable", sentence, transient=True)
+    stated = read_provider_error(error)
+    return None if stated is None else _failure_of(stated)
 
 
-def _is(error: BaseException, name: str) -> bool:
-    return any(
-        each.__name__ == name and each.__module__.partition(".")[0] == _ANTHROPIC for each in type(error).__mro__
-    )
+def _failure_of(error: ProviderError) -> ModelFailure:
+    status = "" if error.status is None else f" ({error.status})"
+    match meaning_of(error.status, error.codes, error.text):
+        case Meaning.OVERFLOW:
+            return _overflow(window_of(error.text))
+        case Meaning.MALFORMED_CALL:
+            return _malformed_call(_BROKEN_CALL)
+        case Meaning.FILTERED:
+            return replace(_refused_answer(""), filters_prompt=error.status is not None)
+        case Meaning.UNAUTHORIZED:
+            return ModelFailure("model_unauthorized", "The model refused this agent's key (401).")
+        case Meaning.UNPAID:
+            return ModelFailure("model_unpaid", "The account at the model's provider has no credit left (402).")
+        case Meaning.FORBIDDEN:
+            return ModelFailure("model_forbidden", "The model refused this agent (403).")
+        case Meaning.NOT_FOUND:
+            return ModelFailure("model_not_found", "The model or its address is unknown to the provider (404).")
+        case Meaning.RATE_LIMITED:
+            wait = retry_delay(error)
+            wait = _RATE_WAIT if wait is None else wait
+            sentence = "The model's rate limit is exhausted (429)."
+            return ModelFailure("model_rate_limited", sentence, True, retry_after=wait)
+        case Meaning.INVALID:
+            return ModelFailure(REFUSED, f"The model refused the request{status}.")
+        case Meaning.BROKEN if error.status is None:
+            return ModelFailure("model_error", "The model reported an error while answering.", transient=True)
+        case Meaning.BROKEN:
+            sentence = f"The model answered with an error{status}."
+            return ModelFailure("model_error", sentence, True, retry_after=retry_delay(error))
+        case Meaning.OTHER:
+            return ModelFailure("model_error", f"The model answered with an error{status}.")
 
 
-_OVERFLOW = ModelFailure(
-    "model_context_overflow",
-    "The conversation is larger than the model's context window.",
-    overflow=True,
-)
-_IN_STREAM = ModelFailure("model_error", "The model reported an error while answering.", transient=True)
+def _overflow(window: int | None) -> ModelFailure:
+    sentence = "The conversation is larger than the model's context window."
+    return ModelFailure("model_context_overflow", sentence, overflow=True, window=window)
 
 
-def _status(status: int, error: Any) -> ModelFailure:
-    if status < 400:
-        return _IN_STREAM
-    if status == 413 or (status in {400, 422} and _overflowed(error)):
-        return _overflow(error)
-    if status == 401 or _KEY_WORDS in str(error.message):
-        return ModelFailure("model_unauthorized", "The model refused this agent's key (401).")
-    if status == 402 or _CREDIT_WORDS in str(error.message):
-        return ModelFailure("model_unpaid", "The account at the model's provider has no credit left (402).")
-    if status == 403:
-        return ModelFailure("model_forbidden", "The model refused this agent (403).")
-    if status == 404:
-        return ModelFailure("model_not_found", "The model or its address is unknown to the provider (404).")
-    if status == 429:
-        wait = _retry_after(error)
-        wait = _RATE_WAIT if wait is None else wait
-        return ModelFailure("model_rate_limited", "The model's rate limit is exhausted (429).", True, retry_after=wait)
-    if status in {408, 409, 425} or status >= 500:
-        wait = _retry_after(error)
-        return ModelFailure("model_error", f"The model answered with an error ({status}).", True, retry_after=wait)
-    if status in {400, 422}:
-        return ModelFailure(REFUSED, f"The model refused the request ({status}).")
-    return ModelFailure("model_error", f"The model answered with an error ({status}).")
+def _malformed_call(sentence: str) -> ModelFailure:
+    # Retry at once: the model is available, and its next output will differ.
+    return ModelFailure("model_malformed_tool_call", sentence, True, retry_after=0.0)
 
 
-def _overflow(error: Any) -> ModelFailure:
-    named = _WINDOW.search(str(error.message).lower())
-    return replace(_OVERFLOW, window=int(named[1].replace(",", ""))) if named else _OVERFLOW
-
-
-def _overflowed(error: Any) -> bool:
-    text = str(error.message).lower()
-    return getattr(error, "code", None) in _OVERFLOW_CODES or any(word in text for word in _OVERFLOW_WORDS)
-
-
-def _retry_after(error: Any) -> float | None:
-    """Return the delay in seconds. If the header is a date, subtract the provider's own `Date` header from it."""
-    holder = error if isinstance(error, CompletionStatusError) else error.response
-    headers = getattr(holder, "headers", {})
-    said = headers.get("retry-after", "")
-    try:
-        seconds = float(said)
-    except ValueError:
-        try:
-            seconds = (parsedate_to_datetime(said) - parsedate_to_datetime(headers.get("date", ""))).total_seconds()
-        except (ValueError, TypeError):
-            return None
-    return min(_LONGEST_WAIT, max(0.0, seconds)) if math.isfinite(seconds) else None
+def _refused_answer(text: str) -> ModelFailure:
+    """Args: `text` is that of a model which declined; empty for a content filter."""
+    if not text:
+        return ModelFailure("model_refused_answer", "A content filter of the model's provider refused the answer.")
+    return ModelFailure("model_refused_answer", f"The model declined to answer: {_cut(' '.join(text.split()))}")
 
 
 _LONGEST_BACKOFF: Final = 30.0

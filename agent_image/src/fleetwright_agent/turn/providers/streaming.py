@@ -16,10 +16,13 @@ from pydantic import Field
 
 from fleetwright_agent.config.model import Endpoint
 from fleetwright_agent.turn.providers.characters import WholeCharacters
+from fleetwright_agent.turn.providers.failures import FullWindow, IncompleteAnswer, RefusedAnswer
 from fleetwright_agent.turn.providers.finish_reason import FinishReason, end_of
 from fleetwright_agent.turn.providers.tool_arguments import require_object
 
 T = TypeVar("T")
+REFUSAL: Final = "refusal"
+"""The key of the text with which a model declines to answer, in the additional data of a message."""
 _BATCH: Final = 64
 """Chunks are merged in batches of this size, because LangChain keeps every chunk (2.5 KB) until the call ends."""
 
@@ -46,25 +49,40 @@ class StreamingChat(BaseChatModel):
         """Return the chunks of an answer as they arrive: those of the stock client, or of an override."""
         return cast("AsyncGenerator[ChatGenerationChunk]", super()._astream(*args, **kwargs))
 
+    def _combine_usage(self, known: UsageMetadata | None, stated: UsageMetadata) -> UsageMetadata:
+        """Return the usage of an answer after a chunk that states a usage. Each chunk of most clients adds to it."""
+        return add_usage(known, stated)
+
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
         """Yield the whole answer as one chunk at its end, and pass text to `said` as it arrives.
 
         Subclasses pass reasoning to `thought`.
+
+        Raises:
+            IncompleteAnswer: The provider has not said that the answer is complete, or that it failed.
+            FullWindow: The prompt has left no space for an answer.
+            RefusedAnswer: A content filter has left nothing of the answer.
+            MalformedToolCall: The arguments of a tool call are not a JSON object.
         """
         arguments: dict[int, list[str]] = {}
         batch: list[ChatGenerationChunk] = []
         whole = WholeCharacters()
         used: UsageMetadata | None = None
-        end = FinishReason.NONE
+        end, has_text, refusal = FinishReason.NONE, False, ""
         # Close the connection as soon as the consumer stops, not at garbage collection.
         async with aclosing(self._chunks(*args, **kwargs)) as source:
             async for spoken in _in_time(source, self.endpoint.timeout_seconds):
                 chunk = _with(spoken, whole)
                 message = chunk.message
                 ended = end_of({**(chunk.generation_info or {}), **message.response_metadata})
-                end = end if ended is FinishReason.NONE else ended
+                if ended not in {FinishReason.NONE, FinishReason.UNSTATED} or end is FinishReason.NONE:
+                    end = ended
+                has_text = has_text or bool(chunk.text.strip())
+                refusal += str(message.additional_kwargs.pop(REFUSAL, ""))
                 if isinstance(message, AIMessageChunk):
-                    used = add_usage(used, message.usage_metadata) if message.usage_metadata else used
+                    if message.usage_metadata:
+                        used = self._combine_usage(used, message.usage_metadata)
+                        message.usage_metadata = None  # The whole answer gets the usage.
                     for part in message.tool_call_chunks:
                         arguments.setdefault(part["index"] or 0, []).append(part["args"] or "")
                 # The caller does not receive text that follows the start of a tool call.
@@ -75,10 +93,23 @@ class StreamingChat(BaseChatModel):
                 batch.append(chunk)
                 if len(batch) > _BATCH:
                     batch = [_merged(batch)]
-        if batch:
-            yield _merged(batch)
+        # Some providers state zeros if they do not know the usage.
+        used = used if used and used["total_tokens"] else None
+        spent = AIMessage("", usage_metadata=used) if used else None
+        if end in {FinishReason.NONE, FinishReason.ERROR}:
+            raise IncompleteAnswer(end.value, spent)
+        if end is FinishReason.WINDOW and not has_text and not arguments:
+            raise FullWindow(end.value, spent)
+        is_cut = end is FinishReason.FILTER and (arguments or not has_text)  # A filter may cut arguments too.
+        if is_cut or (refusal and not has_text and not arguments):
+            raise RefusedAnswer(refusal, spent)
         for pieces in arguments.values():
-            require_object("".join(pieces), AIMessage("", usage_metadata=used), end=end)
+            require_object("".join(pieces), spent, end=end)
+        if batch:
+            answer = _merged(batch)
+            if isinstance(answer.message, AIMessageChunk):
+                answer.message.usage_metadata = used
+            yield answer
 
 
 async def _in_time(source: AsyncIterator[T], seconds: float) -> AsyncIterator[T]:

@@ -10,22 +10,23 @@ from fleetwright_agent.turn.providers.characters import is_whole
 from fleetwright_agent.turn.providers.failures import MalformedToolCall
 from fleetwright_agent.turn.providers.finish_reason import FinishReason
 
+_LIMITS: Final = {FinishReason.LIMIT, FinishReason.WINDOW}
 _MOST_DEPTH: Final = 24
 """The maximum nesting depth. Questions and typed results contain arguments, and must fit into A2A messages."""
 
 
-def require_object(text: str, spent: AIMessage, *, end: FinishReason = FinishReason.OWN) -> None:
+def require_object(text: str, spent: AIMessage | None, *, end: FinishReason = FinishReason.OWN) -> None:
     """Check the arguments of a tool call. Args: `end` is the reason why the answer with the call ended.
 
     Raises: MalformedToolCall, with the usage in `spent`.
     """
     if end is not FinishReason.OWN and not text.strip():
         # After a complete answer, empty text is a call without arguments.
-        raise MalformedToolCall("a tool call ends before its arguments", spent, at_limit=end is FinishReason.LIMIT)
+        raise MalformedToolCall("a tool call ends before its arguments", spent, at_limit=end in _LIMITS)
     try:
         value = json.loads(text or "{}", parse_constant=_no_constant, parse_float=_finite)
     except ValueError as error:
-        raise MalformedToolCall("tool arguments are not JSON", spent, at_limit=end is FinishReason.LIMIT) from error
+        raise MalformedToolCall("tool arguments are not JSON", spent, at_limit=end in _LIMITS) from error
     except RecursionError as error:
         raise MalformedToolCall("tool arguments are nested too deeply to parse", spent) from error
     if not isinstance(value, dict):

@@ -40,7 +40,7 @@ from fleetwright_agent.turn.providers.characters import WholeCharacters
 from fleetwright_agent.turn.providers.factory import Chat
 from fleetwright_agent.turn.providers.failures import ModelFailure, backoff, classify, provider_text, usage_of_failure
 from fleetwright_agent.turn.providers.finish_reason import FinishReason, end_of
-from fleetwright_agent.turn.tool_call_ids import assign_unique_ids
+from fleetwright_agent.turn.tool_call_ids import assign_unique_ids, assign_valid_names
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -236,7 +236,8 @@ class ModelCalls:
         if message is None:
             return reply
         assign_unique_ids(message, request.state["messages"])
-        if end_of(message.response_metadata) is FinishReason.LIMIT:
+        assign_valid_names(message)
+        if end_of(message.response_metadata) in {FinishReason.LIMIT, FinishReason.WINDOW}:
             self._metrics.llm_cut_answers.labels(account.model).inc()
         self._charge(message, partial(prompt_size, request), account, context, name)
         if not context.request.sub_agent:

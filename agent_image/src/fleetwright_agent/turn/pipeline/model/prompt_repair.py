@@ -10,6 +10,7 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from fleetwright_agent.turn.compaction.pairs import repair_pairs
+from fleetwright_agent.turn.providers.reasoning import RETURNED
 
 _UNUSUAL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 """Control characters and lone surrogates: valid in JSON, but refused by some providers."""
@@ -20,9 +21,12 @@ CONTINUE: Final = "Please continue."
 def clean_messages(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Normalise the messages.
 
-    Remove unusual characters and empty answers, add missing results, and end with a message of the user or a tool.
+    Remove unusual characters, empty answers and reasoning, add missing results, and end with a message of the user or a
+    tool. One message at least is the user's.
     """
     kept = [_clean(message) for message in repair_pairs(messages) if not _is_empty(message)]
+    if kept and not any(isinstance(message, HumanMessage) for message in kept):
+        kept = [HumanMessage(CONTINUE), *kept]
     return [*kept, HumanMessage(CONTINUE)] if kept and isinstance(kept[-1], AIMessage) else kept
 
 
@@ -49,13 +53,24 @@ def _clean(message: AnyMessage) -> AnyMessage:
     update: dict[str, Any] = {}
     if isinstance(message.content, str) and _UNUSUAL.search(message.content):
         update["content"] = _UNUSUAL.sub("", message.content)
-    if isinstance(message.content, list) and (parts := _without(message.content)) != message.content:
+    if isinstance(message.content, list) and (parts := _without(_signed(message.content))) != message.content:
         update["content"] = parts
+    if isinstance(message, AIMessage) and RETURNED in message.additional_kwargs:
+        update["additional_kwargs"] = {key: each for key, each in message.additional_kwargs.items() if key != RETURNED}
     if isinstance(message, AIMessage) and message.tool_calls:
         calls = [{**call, "args": _without(call["args"])} for call in message.tool_calls]
         if calls != message.tool_calls:
             update["tool_calls"] = calls
     return message.model_copy(update=update) if update else message
+
+
+def _signed(content: list[Any]) -> list[Any]:
+    """Return the blocks of a message without reasoning that has no signature, which Anthropic refuses."""
+    return [
+        block
+        for block in content
+        if not (isinstance(block, dict) and block.get("type") == "thinking" and not block.get("signature"))
+    ]
 
 
 def _without(value: Any) -> Any:

@@ -7,7 +7,6 @@ from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelFailed
 from fleetwright_agent.turn.pipeline.model.prompt_repair import clean_messages, withhold_results
-from fleetwright_agent.turn.providers.failures import REFUSED
 
 
 class PromptRetry:
@@ -20,7 +19,7 @@ class PromptRetry:
         try:
             return await call(request)
         except ModelFailed as refused:
-            if refused.failure.reason != REFUSED:
+            if not refused.failure.refuses_prompt:
                 raise
             return await self._mended(request, call, refused)
 
@@ -34,7 +33,7 @@ class PromptRetry:
             try:
                 reply = await call(request.override(messages=sent))
             except ModelFailed as again:
-                if again.failure.reason != REFUSED:
+                if not again.failure.refuses_prompt:
                     raise
             else:
                 self._metrics.mended_requests.labels("answered").inc()

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from langchain_core.messages import AnyMessage
 
-from fleetwright_agent.tools.name_sanitizer import offered_name
+from fleetwright_agent.tools.name_sanitizer import offered_name, offered_pattern
 from fleetwright_agent.tools.port import ToolBlocked
 from fleetwright_agent.turn.rounds import loaded_skills
 
@@ -76,4 +76,4 @@ def allowed_tools(document: str) -> frozenset[str] | None:
 def _called(name: str) -> str:
     server, slash, tool = name.partition("/")
     whole = f"{server}__{tool}" if slash else name
-    return whole if "*" in whole else offered_name(whole)
+    return offered_pattern(whole) if "*" in whole else offered_name(whole)

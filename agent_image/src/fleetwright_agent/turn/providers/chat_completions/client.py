@@ -20,12 +20,19 @@ from fleetwright_agent.turn.providers.chat_completions.errors import (
     CompletionError,
     CompletionStatusError,
     CompletionTimeoutError,
-    stated_error,
+    EarlyEndError,
+    StatedError,
+    describe_error,
+    read_error,
 )
 from fleetwright_agent.turn.providers.failures import MissingKey
 
 _NO_KEY: Final = "none"
 _END: Final = b"[DONE]"
+_NAMES: Final = (b"data", b"error")
+"""The fields of events that are read. Older versions of llama.cpp send errors in a field of their own."""
+_BLANKS: Final = b"\xef\xbb\xbf \t\r\n"
+"""A byte order mark, and white space."""
 _MOST_EVENT_BYTES: Final = 16 * 1024 * 1024
 """A provider that does not stream tool calls sends their arguments in one event."""
 _MOST_ERROR_BYTES: Final = 64 * 1024
@@ -46,11 +53,14 @@ class CompletionsClient:
     async def stream(self, body: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any]]:
         """Send a request, and yield the events of its answer. The connection is released when the generator ends.
 
+        Some servers do not stream. Their answer is one event.
+
         Raises:
             CompletionStatusError: The provider refused the request.
             CompletionTimeoutError: The provider did not answer in time.
             CompletionConnectionError: There is no connection, or it broke.
-            CompletionError: The stream contains an error, or is no stream of events.
+            EarlyEndError: The stream ended without the sign of its end. All its events were yielded before.
+            CompletionError: The answer contains an error, or is neither a stream of events nor a JSON object.
             MissingKey: The key cannot be read or sent.
         """
         headers = await self._headers()
@@ -85,16 +95,60 @@ class CompletionsClient:
 
 
 async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
-    decoder, empty = EventDecoder(limit=_MOST_EVENT_BYTES), True
-    async for piece in pieces:
+    """Yield the events of an answer. An answer that is no stream is one event, whatever its content type says."""
+    begin = await _skip_blanks(pieces)
+    if begin.startswith((b"{", b"[")):
+        yield _decoded_answer(await _read_rest(begin, pieces))
+        return
+    decoder, empty = EventDecoder(limit=_MOST_EVENT_BYTES, names=_NAMES), True
+    async for piece in _chain(begin, pieces):
         for data in _completed(decoder, piece):
+            if not data.strip():
+                continue  # Some servers keep the connection alive with events without data.
             empty = False
             if data.startswith(_END):
                 await _drain(pieces)
                 return
             yield _decoded(data)
-    if empty:
-        raise CompletionError("The answer is no stream of events.")
+    raise CompletionError("The answer is no stream of events.") if empty else EarlyEndError
+
+
+async def _skip_blanks(pieces: AsyncIterator[bytes]) -> bytes:
+    """Return the first piece with content, from there on. Blanks before an answer have no meaning."""
+    size = 0
+    async for piece in pieces:
+        size += len(piece)
+        if begin := piece.lstrip(_BLANKS):
+            return begin
+        if size > _MOST_EVENT_BYTES:
+            raise CompletionError("The answer is no stream of events.")
+    return b""
+
+
+async def _chain(begin: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield begin
+    async for piece in pieces:
+        yield piece
+
+
+async def _read_rest(begin: bytes, pieces: AsyncIterator[bytes]) -> bytes:
+    body = bytearray(begin)
+    async for piece in pieces:
+        body += piece
+        if len(body) > _MOST_EVENT_BYTES:
+            raise CompletionError(f"The answer is larger than {_MOST_EVENT_BYTES} bytes.")
+    return bytes(body)
+
+
+def _decoded_answer(body: bytes) -> dict[str, Any]:
+    """Return a whole answer. Raises: CompletionError, also for an object that is no answer."""
+    answer = _decoded(body)
+    choices = answer.get("choices")
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, dict) and isinstance(choice.get("message", choice.get("delta")), dict):
+            return answer
+    stated = describe_error(answer)
+    raise CompletionError(stated.message or "The answer has no choice.", stated.codes)
 
 
 def _completed(decoder: EventDecoder, piece: bytes) -> Iterator[bytes]:
@@ -105,15 +159,16 @@ def _completed(decoder: EventDecoder, piece: bytes) -> Iterator[bytes]:
 
 
 def _decoded(data: bytes) -> dict[str, Any]:
+    """Return an event, or a whole answer. Raises: CompletionError, also if it is an error of the provider."""
     try:
-        event = json.loads(data.decode())
+        event = json.loads(data.decode("utf-8-sig"))
+        stated = read_error(event)
     except (ValueError, RecursionError) as error:
-        raise CompletionError("An event of the stream is not JSON.") from error
+        raise CompletionError("An event of the answer is not JSON.") from error
+    if stated is not None:
+        raise CompletionError(stated.message or "An error occurred during streaming", stated.codes)
     if not isinstance(event, dict):
-        raise CompletionError("An event of the stream is not an object.")
-    if event.get("error"):
-        message, code = stated_error(event)
-        raise CompletionError(message or "An error occurred during streaming", code)
+        raise CompletionError("An event of the answer is not an object.")
     return event
 
 
@@ -135,10 +190,15 @@ async def _status_error(response: httpx2.Response) -> CompletionStatusError:
             body += piece
             if len(body) >= _MOST_ERROR_BYTES:
                 break
-    message, code = "", None
+    stated = StatedError()
     with suppress(ValueError, RecursionError):
-        message, code = stated_error(json.loads(body[:_MOST_ERROR_BYTES]))
+        # A proxy that has begun to stream sends its error as an event.
+        text = bytes(body[:_MOST_ERROR_BYTES]).strip().removeprefix(b"data:")
+        stated = describe_error(json.loads(text))
     about = f"Error code: {response.status_code}"
     return CompletionStatusError(
-        response.status_code, f"{about} - {message}" if message else about, code, response.headers
+        response.status_code,
+        f"{about} - {stated.message}" if stated.message else about,
+        stated.codes,
+        response.headers,
     )

@@ -19,7 +19,6 @@ from langchain_core.messages import (
     convert_to_openai_data_block,
     is_data_content_block,
 )
-from langchain_core.utils.function_calling import convert_to_openai_tool
 
 _OTHER_PROVIDERS: Final = {"tool_use", "thinking", "reasoning_content", "function_call", "code_interpreter_call"}
 """Blocks that chat completions reject. The calls among them are also in `tool_calls`."""
@@ -36,10 +35,6 @@ def converted(messages: Sequence[BaseMessage], model: str) -> list[dict[str, Any
     """
     system = "developer" if _REASONING_MODEL.match(model) else "system"
     return [_converted(message, system) for message in messages]
-
-
-def converted_tools(tools: Sequence[Any]) -> list[dict[str, Any]]:
-    return [convert_to_openai_tool(tool) for tool in tools]
 
 
 def converted_choice(choice: Any, tools: Sequence[Mapping[str, Any]]) -> Any:
