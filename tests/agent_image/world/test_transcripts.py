@@ -4,7 +4,7 @@ import pytest
 from langchain_core.messages import AIMessage
 from tests.support.agent.transcripts import RecordedProvider, Transcript, load_transcripts
 
-from fleetwright_agent.turn.providers.failures import classify
+from fleetwright_agent.turn.providers.failures import IncompleteAnswer, classify
 from fleetwright_agent.turn.providers.finish_reason import FinishReason, end_of
 
 pytestmark = [
@@ -75,3 +75,27 @@ async def test_recorded_failure_is_classified(transcript):
         "retry_after": None if failure.retry_after is None else round(failure.retry_after, 3),
     }
     assert {name: found[name] for name in wanted} == dict(wanted)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        pytest.param(
+            "application/json", '{"type":"error","error":{"type":"overloaded_error"}}', id="an error as a body"
+        ),
+        pytest.param("text/event-stream", 'data: {"type":"message_start","message":null}\n\n', id="no message"),
+        pytest.param(
+            "text/event-stream",
+            'event: message_start\ndata: {"type":"message_start","message":{"content":"Hi","usage":null}}\n\n',
+            id="a message of another shape",
+        ),
+        pytest.param("text/event-stream", "", id="nothing"),
+    ],
+)
+async def test_odd_answer_of_an_anthropic_server_is_an_error_of_the_provider(kind, body):
+    sample = next(each for each in _ANSWERS if each.document["client"] == "messages")
+    answer = {"status": 200, "headers": {"content-type": kind}, "body": body}
+    with pytest.raises(IncompleteAnswer) as raised:
+        await call(Transcript("odd", {**sample.document, "answer": answer}))
+    failure = classify(raised.value)
+    assert (failure.reason, failure.transient, failure.elsewhere) == ("model_error", True, True)

@@ -102,7 +102,7 @@ class Transcript:
     def conversation(self) -> list[AnyMessage]:
         said = self.document.get("request", {}).get("conversation") or [{"user": "Hello."}]
         origin = origin_of(self.document["model"], self.document["base_url"])
-        return [_message(entry, origin) for entry in said]
+        return [_build_message(entry, origin) for entry in said]
 
     def endpoint(self, **more: Any) -> Endpoint:
         about = {
@@ -132,11 +132,11 @@ class RecordedProvider(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         self.number += 1
         body = json.loads(await request.aread())
-        response = self.respond(body)
+        response = self.build_response(body)
         response.request = request
         return response
 
-    def respond(self, body: Any) -> httpx2.Response:
+    def build_response(self, body: Any) -> httpx2.Response:
         return self.transcript.response()
 
     def chat(self, **more: Any) -> Chat:
@@ -153,7 +153,7 @@ class RefusingProvider(RecordedProvider):
         self.violations: list[list[str]] = []
         """Of each request."""
 
-    def respond(self, body: Any) -> httpx2.Response:
+    def build_response(self, body: Any) -> httpx2.Response:
         refusing = [(each, found) for each in self._transcripts if (found := find_violations(each, body))]
         self.violations.append([violation for _, found in refusing for violation in found])
         if refusing:
@@ -208,7 +208,7 @@ def _values_at(value: Any, steps: Sequence[str]) -> Iterator[Any]:
         yield from _values_at(item, steps[1:])
 
 
-def _message(entry: Mapping[str, Any], origin: str) -> AnyMessage:
+def _build_message(entry: Mapping[str, Any], origin: str) -> AnyMessage:
     match entry:
         case {"user": text}:
             return HumanMessage(text)

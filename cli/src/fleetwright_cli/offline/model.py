@@ -79,21 +79,21 @@ class OfflineModel:
                 Route("/v1beta/models/{model}", self._generate, methods=["POST"]),
                 Route("/v1/models", self._models),
                 Route("/healthz", lambda _: Response("ok\n")),
-                *([Route("/{path:path}", self._replay, methods=["POST"])] if self._recording else []),
+                *([Route("/{path:path}", self._replay_recording, methods=["POST"])] if self._recording else []),
             ]
         )
 
-    async def _replay(self, _: Request) -> Response:
+    async def _replay_recording(self, _: Request) -> Response:
         """Answer at a path of another provider, such as `/openai/v1/chat/completions` of Azure."""
         return self._take_recording() or Response(status_code=404)
 
     def _take_recording(self) -> Response | None:
-        """Return the recorded response; None if there is none, or if enough requests have got it."""
+        """Return the recorded response. Return None without a recording, or if enough requests have got it."""
         if self._recording is None or self._replays == 0:
             return None
         if self._replays is not None:
             self._replays -= 1
-        return self._recording.respond()
+        return self._recording.build_response()
 
     async def _models(self, _: Request) -> Response:
         return JSONResponse({"object": "list", "data": [{"id": "offline", "object": "model", "owned_by": "offline"}]})

@@ -31,11 +31,11 @@ class Recording:
     is_cut: bool
     """The connection breaks after the body."""
 
-    def respond(self) -> Response:
+    def build_response(self) -> Response:
         headers = {name: value for name, value in self.headers.items() if name.lower() not in _FRAMING}
-        return StreamingResponse(self._pieces(), self.status, headers)
+        return StreamingResponse(self._stream_body(), self.status, headers)
 
-    async def _pieces(self) -> AsyncIterator[bytes]:
+    async def _stream_body(self) -> AsyncIterator[bytes]:
         for event in _EVENT_END.split(self.body):
             yield event.encode()
             await asyncio.sleep(0)

@@ -23,10 +23,10 @@ _BODY = {
 def adapt(refusal):
     """Return the request after one refusal."""
     adapter = RequestAdapter()
-    assert adapter.learn(refusal, _BODY, sent=_BODY)
-    assert adapter.learn(refusal, _BODY, sent=_BODY), "a concurrent call was refused too"
-    assert not adapter.learn(refusal, _BODY, sent=adapter.adapt(_BODY)), "nothing is learned twice"
-    return adapter.adapt(_BODY)
+    assert adapter.learn_form(refusal, _BODY, sent=_BODY)
+    assert adapter.learn_form(refusal, _BODY, sent=_BODY), "a concurrent call was refused too"
+    assert not adapter.learn_form(refusal, _BODY, sent=adapter.adapt_request(_BODY)), "nothing is learned twice"
+    return adapter.adapt_request(_BODY)
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,9 @@ def test_ids_of_calls_and_results_become_equal_short_ids():
 def test_choice_of_no_tool_stays_if_the_server_refuses_to_be_forced():
     adapter = RequestAdapter()
     forced, free = {**_BODY, "tool_choice": "required"}, {**_BODY, "tool_choice": "none"}
-    assert adapter.learn("The tool_choice parameter does not support being set to required", forced, sent=forced)
-    assert "tool_choice" not in adapter.adapt(forced)
-    assert adapter.adapt(free)["tool_choice"] == "none"
+    assert adapter.learn_form("The tool_choice parameter does not support being set to required", forced, sent=forced)
+    assert "tool_choice" not in adapter.adapt_request(forced)
+    assert adapter.adapt_request(free)["tool_choice"] == "none"
 
 
 def test_reasoning_is_left_out_or_added():
@@ -70,11 +70,11 @@ def test_reasoning_is_left_out_or_added():
     assert "reasoning_content" not in dropped["messages"][1]
     adapter = RequestAdapter()
     bare = {**_BODY, "messages": dropped["messages"]}
-    assert adapter.learn(
+    assert adapter.learn_form(
         "thinking is enabled but reasoning_content is missing in assistant tool call message", bare, sent=bare
     )
-    assert adapter.adapt(bare)["messages"][1]["reasoning_content"] == " "
-    assert adapter.adapt(_BODY)["messages"][1]["reasoning_content"] == "Hm."
+    assert adapter.adapt_request(bare)["messages"][1]["reasoning_content"] == " "
+    assert adapter.adapt_request(_BODY)["messages"][1]["reasoning_content"] == "Hm."
 
 
 def test_message_of_the_model_separates_a_result_from_the_user():
@@ -119,14 +119,14 @@ def test_signature_that_google_documents_stands_in_for_one_of_another_model():
 )
 def test_other_refusals_change_nothing(refusal):
     adapter = RequestAdapter()
-    assert not adapter.learn(refusal, _BODY, sent=_BODY)
-    assert adapter.adapt(_BODY) == _BODY
+    assert not adapter.learn_form(refusal, _BODY, sent=_BODY)
+    assert adapter.adapt_request(_BODY) == _BODY
 
 
 def test_several_forms_are_combined():
     adapter = RequestAdapter()
     for refusal in ("max_completion_tokens is unknown", "stream_options is not supported"):
-        assert adapter.learn(refusal, _BODY, sent=adapter.adapt(_BODY))
-    changed = adapter.adapt(_BODY)
+        assert adapter.learn_form(refusal, _BODY, sent=adapter.adapt_request(_BODY))
+    changed = adapter.adapt_request(_BODY)
     assert "stream_options" not in changed
     assert changed["max_tokens"] == 9

@@ -21,7 +21,12 @@ class WholeCharacters:
         text = self._half + piece
         last = text[-1:]
         self._half = last if _HIGH[0] <= last <= _HIGH[1] else ""
-        return text.removesuffix(self._half).encode(_UTF16, "surrogatepass").decode(_UTF16, "replace")
+        return _replace_lone_surrogates(text.removesuffix(self._half))
+
+
+def _replace_lone_surrogates(text: str) -> str:
+    """Return the text with pairs of surrogates joined, and a replacement character for each lone one."""
+    return text.encode(_UTF16, "surrogatepass").decode(_UTF16, "replace")
 
 
 def is_whole(text: str) -> bool:
@@ -34,7 +39,7 @@ _MOST_DEPTH: Final = 32
 def mend_characters(value: Any, levels: int = _MOST_DEPTH) -> Any:
     """Return a JSON value whose texts have no split characters. What is nested too deeply becomes null."""
     if isinstance(value, str):
-        return value.encode(_UTF16, "surrogatepass").decode(_UTF16, "replace")
+        return _replace_lone_surrogates(value)
     if levels <= 0:
         return None
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What the error of a provider means, from its status, its codes and its text. Pure.
+"""Decides what the error of a provider means, from its status, its codes and its text. Pure.
 
 Providers use one status for different errors: a status of 429 may mean that a minute's requests or that all credit is
 used up, and 400 may mean an invalid key. Codes are the same for all requests, and texts are a last resort.
@@ -72,7 +72,7 @@ _REFINING: Final = frozenset(
         *(Meaning.RATE_LIMITED, Meaning.MALFORMED_CALL),
     }
 )
-"""What a code says more exactly than the status."""
+"""The meanings for which a code is more exact than the status."""
 _TEXTS: Final[tuple[tuple[Meaning, tuple[str, ...]], ...]] = (
     (Meaning.UNAUTHORIZED, ("api key not valid", "invalid api key", "incorrect api key")),
     (Meaning.UNPAID, ("credit balance is too low", "insufficient balance", "used all available credits")),
@@ -137,7 +137,7 @@ def meaning_of(status: int | None, codes: Sequence[str], text: str) -> Meaning:
         codes: The provider's names and numbers of the error, the most exact one first.
         text: The error text.
     """
-    stated = [meaning for code in codes if (meaning := _MEANINGS.get(_plain(code))) is not None]
+    stated = [meaning for code in codes if (meaning := _MEANINGS.get(_normalise_code(code))) is not None]
     if status == _TOO_LARGE:
         return Meaning.OVERFLOW  # Groq's code for it is that of a rate limit.
     refined = next((meaning for meaning in stated if meaning in _REFINING), None)
@@ -164,6 +164,6 @@ def window_of(text: str) -> int | None:
     return int((found[1] or found[2]).replace(",", "")) if found else None
 
 
-def _plain(code: str) -> str:
+def _normalise_code(code: str) -> str:
     """Return a code in lower case, without a more exact part such as that of `Throttling.RateQuota`."""
     return code.lower().partition(".")[0]

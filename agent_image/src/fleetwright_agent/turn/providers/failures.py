@@ -153,13 +153,13 @@ _CONNECTION_ERRORS: Final = (CompletionConnectionError, httpx2.TransportError)
 def _known(error: BaseException) -> ModelFailure | None:
     match error:
         case MalformedToolCall():
-            return _malformed_call(_CUT_CALL if error.at_limit else _BROKEN_CALL)
+            return _build_malformed_call(_CUT_CALL if error.at_limit else _BROKEN_CALL)
         case FullWindow():
-            return _overflow(None)
+            return _build_overflow(None)
         case IncompleteAnswer():
             return ModelFailure("model_error", "The model's answer ended before it was complete.", transient=True)
         case RefusedAnswer():
-            return _refused_answer(error.text)
+            return _build_refused_answer(error.text)
         case MissingKey():
             sentence = "A key or header for the model is missing from this agent's Secrets."
             return ModelFailure("model_key_missing", sentence)
@@ -172,18 +172,18 @@ def _known(error: BaseException) -> ModelFailure | None:
         sentence = "The model could not be reached, or the connection broke."
         return ModelFailure("model_unreachable", sentence, transient=True)
     stated = read_provider_error(error)
-    return None if stated is None else _failure_of(stated)
+    return None if stated is None else _build_failure(stated)
 
 
-def _failure_of(error: ProviderError) -> ModelFailure:
+def _build_failure(error: ProviderError) -> ModelFailure:
     status = "" if error.status is None else f" ({error.status})"
     match meaning_of(error.status, error.codes, error.text):
         case Meaning.OVERFLOW:
-            return _overflow(window_of(error.text))
+            return _build_overflow(window_of(error.text))
         case Meaning.MALFORMED_CALL:
-            return _malformed_call(_BROKEN_CALL)
+            return _build_malformed_call(_BROKEN_CALL)
         case Meaning.FILTERED:
-            return replace(_refused_answer(""), filters_prompt=error.status is not None)
+            return replace(_build_refused_answer(""), filters_prompt=error.status is not None)
         case Meaning.UNAUTHORIZED:
             return ModelFailure("model_unauthorized", "The model refused this agent's key (401).")
         case Meaning.UNPAID:
@@ -208,17 +208,17 @@ def _failure_of(error: ProviderError) -> ModelFailure:
             return ModelFailure("model_error", f"The model answered with an error{status}.")
 
 
-def _overflow(window: int | None) -> ModelFailure:
+def _build_overflow(window: int | None) -> ModelFailure:
     sentence = "The conversation is larger than the model's context window."
     return ModelFailure("model_context_overflow", sentence, overflow=True, window=window)
 
 
-def _malformed_call(sentence: str) -> ModelFailure:
+def _build_malformed_call(sentence: str) -> ModelFailure:
     # Retry at once: the model is available, and its next output will differ.
     return ModelFailure("model_malformed_tool_call", sentence, True, retry_after=0.0)
 
 
-def _refused_answer(text: str) -> ModelFailure:
+def _build_refused_answer(text: str) -> ModelFailure:
     """Args: `text` is that of a model which declined; empty for a content filter."""
     if not text:
         return ModelFailure("model_refused_answer", "A content filter of the model's provider refused the answer.")

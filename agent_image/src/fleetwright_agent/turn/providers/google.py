@@ -58,10 +58,10 @@ class GoogleChat(StreamingChat, ChatGoogleGenerativeAI):
         """Convert the tool choice from the format of chat completions."""
         named = tool_choice["function"]["name"] if isinstance(tool_choice, dict) else tool_choice
         # The stock method would convert the schemas.
-        return self.bind(tools=[_declare(tools)], tool_config=tool_config, tool_choice=named, **kwargs)
+        return self.bind(tools=[_build_tool(tools)], tool_config=tool_config, tool_choice=named, **kwargs)
 
     async def _chunks(self, *args: Any, **kwargs: Any) -> AsyncGenerator[ChatGenerationChunk]:
-        async with aclosing(self._stock_chunks(*args, **kwargs)) as chunks:
+        async with aclosing(self._read_stock_chunks(*args, **kwargs)) as chunks:
             async for chunk in chunks:
                 if (chunk.generation_info or {}).get("finish_reason") == _HALF_A_CALL:
                     raise MalformedToolCall("the provider could not read the call", _spent(chunk))
@@ -71,7 +71,7 @@ class GoogleChat(StreamingChat, ChatGoogleGenerativeAI):
                     self.thought(text)
                 yield chunk
 
-    async def _stock_chunks(self, *args: Any, **kwargs: Any) -> AsyncGenerator[ChatGenerationChunk]:
+    async def _read_stock_chunks(self, *args: Any, **kwargs: Any) -> AsyncGenerator[ChatGenerationChunk]:
         async with aclosing(super()._chunks(*args, **kwargs)) as chunks:
             try:
                 async for chunk in chunks:
@@ -80,7 +80,7 @@ class GoogleChat(StreamingChat, ChatGoogleGenerativeAI):
                 raise IncompleteAnswer("an event of the answer is not valid") from error
 
 
-def _declare(tools: Sequence[Any]) -> Tool:
+def _build_tool(tools: Sequence[Any]) -> Tool:
     """Return the declarations of tools with their JSON Schema. The stock client would drop most of its keywords."""
     functions = [each["function"] for each in declare_tools(tools)]
     return Tool(
@@ -88,14 +88,14 @@ def _declare(tools: Sequence[Any]) -> Tool:
             FunctionDeclaration(
                 name=function["name"],
                 description=function.get("description"),
-                parameters_json_schema=_parameters(function["parameters"]),
+                parameters_json_schema=_choose_parameters(function["parameters"]),
             )
             for function in functions
         ]
     )
 
 
-def _parameters(schema: dict[str, Any]) -> dict[str, Any] | None:
+def _choose_parameters(schema: dict[str, Any]) -> dict[str, Any] | None:
     """Return the schema, or None for a tool without arguments, because an object without properties is refused."""
     is_open = schema.get("additionalProperties") not in (None, False)
     return schema if schema["properties"] or is_open else None

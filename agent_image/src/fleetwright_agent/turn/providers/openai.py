@@ -27,7 +27,7 @@ from fleetwright_agent.turn.providers.tool_declarations import declare_tools
 _REFUSED_FORMS: Final = {400, 422, 500}
 """Statuses of refused requests. llama.cpp answers with 500 if a message does not fit into the template of the model."""
 _FORMS: Final = {Meaning.INVALID, Meaning.BROKEN}
-"""What the error of a request in a wrong form means."""
+"""The meanings of errors that a request in a wrong form may cause."""
 _FIXED_TEMPERATURE: Final = re.compile(r"gpt-5(?!.*chat)", re.IGNORECASE)
 """Models that refuse every temperature but 1."""
 
@@ -80,7 +80,7 @@ class OpenAIChat(StreamingChat):
         reader = AnswerReader(self.endpoint.base_url, self._origin, self.thought)
         is_complete = True
         try:
-            async with aclosing(self._events(messages, stop, kwargs)) as events:
+            async with aclosing(self._read_events(messages, stop, kwargs)) as events:
                 async for event in events:
                     chunk = reader.read(event)
                     if chunk is not None:
@@ -91,14 +91,14 @@ class OpenAIChat(StreamingChat):
         if is_complete and (last := reader.build_end()) is not None:
             yield last
 
-    async def _events(
+    async def _read_events(
         self, messages: list[BaseMessage], stop: list[str] | None, fields: dict[str, Any]
     ) -> AsyncGenerator[dict[str, Any]]:
         """Yield the events of an answer. A request that is refused because of its form is sent in another form."""
         body = self._body(messages, stop, fields)
         adapter = self.adapters.setdefault(self.model_name, RequestAdapter())
         while True:
-            adapted = adapter.adapt(body)
+            adapted = adapter.adapt_request(body)
             try:
                 async with aclosing(self.client.stream(adapted)) as events:
                     async for event in events:
@@ -106,7 +106,7 @@ class OpenAIChat(StreamingChat):
             except CompletionStatusError as refused:
                 meaning = meaning_of(refused.status_code, refused.codes, refused.message)
                 is_form = refused.status_code in _REFUSED_FORMS and meaning in _FORMS
-                if not is_form or not adapter.learn(refused.message, body, sent=adapted):
+                if not is_form or not adapter.learn_form(refused.message, body, sent=adapted):
                     raise
             else:
                 return

@@ -50,8 +50,10 @@ def read_provider_error(error: BaseException) -> ProviderError | None:
         return _build_error(getattr(error, "status_code", 0), str(found.message), described.codes, headers)
     if any(each.__module__ == _GOOGLE for each in type(error).__mro__):
         details = getattr(error, "details", None)
-        codes = (*describe_error(details).codes, *_reasons(details))
-        return _build_error(getattr(error, "code", 500), f"{found.message} {_delay_text(details)}", codes, headers)
+        codes = (*describe_error(details).codes, *_list_reasons(details))
+        return _build_error(
+            getattr(error, "code", 500), f"{found.message} {_build_delay_text(details)}", codes, headers
+        )
     return None
 
 
@@ -59,7 +61,7 @@ def _build_error(status: int, text: str, codes: tuple[str, ...], headers: Mappin
     return ProviderError(status if status >= _FIRST_ERROR else None, text, codes, headers or {})
 
 
-def _details(body: Any) -> list[Mapping[str, Any]]:
+def _list_details(body: Any) -> list[Mapping[str, Any]]:
     """Return the details in the body of Google's error."""
     body = body[0] if isinstance(body, list) and body else body
     error = body.get("error", body) if isinstance(body, Mapping) else {}
@@ -67,13 +69,13 @@ def _details(body: Any) -> list[Mapping[str, Any]]:
     return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
 
 
-def _reasons(body: Any) -> list[str]:
-    return [str(each["reason"]) for each in _details(body) if each.get("reason")]
+def _list_reasons(body: Any) -> list[str]:
+    return [str(each["reason"]) for each in _list_details(body) if each.get("reason")]
 
 
-def _delay_text(body: Any) -> str:
+def _build_delay_text(body: Any) -> str:
     """Return the delay that Google states apart from the text, as a text."""
-    return next((f"(retry in {each['retryDelay']})" for each in _details(body) if each.get("retryDelay")), "")
+    return next((f"(retry in {each['retryDelay']})" for each in _list_details(body) if each.get("retryDelay")), "")
 
 
 def is_anthropic(error: BaseException, name: str) -> bool:
@@ -84,12 +86,12 @@ def is_anthropic(error: BaseException, name: str) -> bool:
 
 def retry_delay(error: ProviderError) -> float | None:
     """Return the seconds to wait before another attempt, at most a minute, as the headers or the text state them."""
-    delays = (stated(error) for stated in (_milliseconds, _seconds, _delay_in_text))
+    delays = (stated(error) for stated in (_read_retry_after_ms, _read_retry_after, _read_delay_in_text))
     found = next((delay for delay in delays if delay is not None), None)
     return None if found is None else min(_LONGEST_DELAY, max(0.0, found))
 
 
-def _milliseconds(error: ProviderError) -> float | None:
+def _read_retry_after_ms(error: ProviderError) -> float | None:
     try:
         found = float(error.headers.get("retry-after-ms", "")) / 1000
     except ValueError:
@@ -97,7 +99,7 @@ def _milliseconds(error: ProviderError) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def _seconds(error: ProviderError) -> float | None:
+def _read_retry_after(error: ProviderError) -> float | None:
     """Return the delay of Retry-After. If it is a date, subtract the provider's own `Date` header from it."""
     said, date = error.headers.get("retry-after", ""), error.headers.get("date", "")
     try:
@@ -110,7 +112,7 @@ def _seconds(error: ProviderError) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def _delay_in_text(error: ProviderError) -> float | None:
+def _read_delay_in_text(error: ProviderError) -> float | None:
     found = _DELAY.search(error.text.lower())
     if found is None:
         return None

@@ -45,7 +45,7 @@ class _ArgumentScan:
             if self._is_complete:
                 return True
         if text.endswith("\\") and end < len(text):
-            self._pieces = ["\\"]  # What it escapes is in the next piece.
+            self._pieces = ["\\"]  # The escaped character is in the next piece.
         return self._is_complete
 
     def _read(self, sign: str) -> None:
@@ -129,7 +129,7 @@ class ToolCallDeltas:
         number = number if isinstance(number, int) else None
         place = self._places.get(number)
         if place is None and self._calls and not name and not identity:
-            # SGLang begins a call with the index of the tool, and goes on with that of the call.
+            # SGLang uses the index of the tool in the first piece, and the index of the call in the others.
             place = self._places[number] = len(self._calls) - 1
         if place is None or self._is_another(self._calls[place], identity, name, arguments, is_begun=place in begun):
             place = self._places[number] = len(self._calls)

@@ -26,10 +26,10 @@ _SCHEMAS: Final = ("additionalProperties", "propertyNames", "contains", "not", "
 
 def declare_tools(tools: Sequence[Any]) -> list[dict[str, Any]]:
     """Return the declarations of tools in the format of chat completions. Other formats are made from it."""
-    return [_declare(convert_to_openai_tool(tool)) for tool in tools]
+    return [_declare_tool(convert_to_openai_tool(tool)) for tool in tools]
 
 
-def _declare(tool: Mapping[str, Any]) -> dict[str, Any]:
+def _declare_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     function = tool["function"]
     return {**tool, "function": {**function, "parameters": normalise_root(function.get("parameters"))}}
 
@@ -40,14 +40,14 @@ def normalise_root(schema: Any) -> dict[str, Any]:
     A union at the root cannot be declared. The properties of its branches are added to those of the root, as a hint for
     the model. Only those of `allOf` are required.
     """
-    root = _mapping(schema)
+    root = _as_mapping(schema)
     always, options = _collect_branches(root, root, _MOST_DEPTH)
     properties: dict[str, Any] = {}
     for branch in always:
-        for name, value in _mapping(branch.get("properties")).items():
-            properties.setdefault(name, _normalise(value, _MOST_DEPTH))
+        for name, value in _as_mapping(branch.get("properties")).items():
+            properties.setdefault(name, _normalise_schema(value, _MOST_DEPTH))
     properties = {**properties, **_join_options(options, properties)}
-    required = [name for branch in always for name in _list(branch.get("required")) if name in properties]
+    required = [name for branch in always for name in _as_list(branch.get("required")) if name in properties]
     dropped = {"type", "properties", "required", *_NOT_AT_ROOT, *(_CLOSING if len(always) + len(options) > 1 else ())}
     rest = {name: _normalise_keyword(name, value, _MOST_DEPTH) for name, value in root.items() if name not in dropped}
     found = {**rest, "type": "object", "properties": properties}
@@ -62,12 +62,12 @@ def _collect_branches(
     always, options = [schema], list[Mapping[str, Any]]()
     if levels <= 0:
         return always, options
-    referred = _resolve(schema.get("$ref"), root)
-    for part in (*([referred] if referred is not None else []), *_mappings(schema.get("allOf"))):
+    referred = _resolve_reference(schema.get("$ref"), root)
+    for part in (*([referred] if referred is not None else []), *_list_mappings(schema.get("allOf"))):
         more, others = _collect_branches(part, root, levels - 1)
         always += more
         options += others
-    for part in (*_mappings(schema.get("anyOf")), *_mappings(schema.get("oneOf"))):
+    for part in (*_list_mappings(schema.get("anyOf")), *_list_mappings(schema.get("oneOf"))):
         more, others = _collect_branches(part, root, levels - 1)
         options += [*more, *others]
     return always[:_MOST_BRANCHES], options[:_MOST_BRANCHES]
@@ -77,24 +77,24 @@ def _join_options(options: Sequence[Mapping[str, Any]], known: Mapping[str, Any]
     """Return the properties of the branches of a union. One that differs between branches is a union itself."""
     found: dict[str, list[Any]] = {}
     for branch in options:
-        for name, value in _mapping(branch.get("properties")).items():
-            schema = _normalise(value, _MOST_DEPTH)
+        for name, value in _as_mapping(branch.get("properties")).items():
+            schema = _normalise_schema(value, _MOST_DEPTH)
             if name not in known and schema not in found.setdefault(name, []):
                 found[name].append(schema)
     return {name: schemas[0] if len(schemas) == 1 else {"anyOf": schemas} for name, schemas in found.items()}
 
 
-def _resolve(reference: Any, root: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _resolve_reference(reference: Any, root: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the schema to which a reference such as `#/$defs/Arguments` leads; None if there is none."""
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return None
     found: Any = root
     for step in reference.removeprefix("#/").split("/"):
-        found = _mapping(found).get(step.replace("~1", "/").replace("~0", "~"))
+        found = _as_mapping(found).get(step.replace("~1", "/").replace("~0", "~"))
     return found if isinstance(found, Mapping) else None
 
 
-def _normalise(schema: Any, levels: int) -> Any:
+def _normalise_schema(schema: Any, levels: int) -> Any:
     """Return a schema below the root. Lists say what their items are, and constants are enumerations.
 
     A type beside a union is in the branches of the union.
@@ -106,7 +106,7 @@ def _normalise(schema: Any, levels: int) -> Any:
     if isinstance(places, list):
         # Until the seventh draft, a list here described the items by their place.
         is_closed = schema.get("additionalItems") is False and places
-        found["items"] = {"anyOf": [_normalise(each, levels - 1) for each in places]} if is_closed else {}
+        found["items"] = {"anyOf": [_normalise_schema(each, levels - 1) for each in places]} if is_closed else {}
     if "const" in found:
         found.setdefault("enum", [found.pop("const")])
     found = _add_items(found)
@@ -136,19 +136,19 @@ def _move_type(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _normalise_keyword(name: str, value: Any, levels: int) -> Any:
     if name in _BY_NAME:
-        return {key: _normalise(each, levels) for key, each in _mapping(value).items()}
+        return {key: _normalise_schema(each, levels) for key, each in _as_mapping(value).items()}
     if name in {*_UNIONS, "prefixItems"}:
-        return [_normalise(each, levels) for each in _list(value)]
-    return _normalise(value, levels) if name in {*_SCHEMAS, "items"} else value
+        return [_normalise_schema(each, levels) for each in _as_list(value)]
+    return _normalise_schema(value, levels) if name in {*_SCHEMAS, "items"} else value
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _as_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _mappings(value: Any) -> Iterator[Mapping[str, Any]]:
-    return (each for each in _list(value) if isinstance(each, Mapping))
+def _list_mappings(value: Any) -> Iterator[Mapping[str, Any]]:
+    return (each for each in _as_list(value) if isinstance(each, Mapping))
 
 
-def _list(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []

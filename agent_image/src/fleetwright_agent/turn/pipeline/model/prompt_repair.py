@@ -53,7 +53,10 @@ def _clean(message: AnyMessage) -> AnyMessage:
     update: dict[str, Any] = {}
     if isinstance(message.content, str) and _UNUSUAL.search(message.content):
         update["content"] = _UNUSUAL.sub("", message.content)
-    if isinstance(message.content, list) and (parts := _without(_signed(message.content))) != message.content:
+    if (
+        isinstance(message.content, list)
+        and (parts := _without(_drop_unsigned_reasoning(message.content))) != message.content
+    ):
         update["content"] = parts
     if isinstance(message, AIMessage) and RETURNED in message.additional_kwargs:
         update["additional_kwargs"] = {key: each for key, each in message.additional_kwargs.items() if key != RETURNED}
@@ -64,7 +67,7 @@ def _clean(message: AnyMessage) -> AnyMessage:
     return message.model_copy(update=update) if update else message
 
 
-def _signed(content: list[Any]) -> list[Any]:
+def _drop_unsigned_reasoning(content: list[Any]) -> list[Any]:
     """Return the blocks of a message without reasoning that has no signature, which Anthropic refuses."""
     return [
         block

@@ -56,7 +56,7 @@ def _rename_limit(body: Body, _: re.Match[str]) -> Body:
     return body if limit is None else {**rest, "max_tokens": limit}
 
 
-def _drop(field: str) -> Callable[[Body, re.Match[str]], Body]:
+def _drop_field(field: str) -> Callable[[Body, re.Match[str]], Body]:
     # A server that refuses to be forced to call a tool accepts the choice of none.
     return lambda body, _: {name: value for name, value in body.items() if name != field or value == "none"}
 
@@ -76,32 +76,32 @@ def _add_text(body: Body, _: re.Match[str]) -> Body:
 def _add_signatures(body: Body, _: re.Match[str]) -> Body:
     any_signature = {"google": {"thought_signature": _ANY_SIGNATURE}}
 
-    def sign(said: Body) -> Body:
+    def sign_calls(said: Body) -> Body:
         return {**said, "tool_calls": [{EXTRA: any_signature, **call} for call in said["tool_calls"]]}
 
-    return _change_calls(body, sign)
+    return _change_calls(body, sign_calls)
 
 
 def _shorten_ids(body: Body, _: re.Match[str]) -> Body:
     """Replace ids of calls that other providers gave by ids of nine letters and digits."""
 
-    def shorten(said: Body) -> Body:
+    def shorten_message(said: Body) -> Body:
         calls = [{**call, "id": short_id(str(call["id"]))} for call in said.get("tool_calls") or ()]
         answered = {"tool_call_id": short_id(str(said["tool_call_id"]))} if "tool_call_id" in said else {}
         return {**said, **answered, **({"tool_calls": calls} if calls else {})}
 
-    return {**body, "messages": [shorten(said) for said in body["messages"]]}
+    return {**body, "messages": [shorten_message(said) for said in body["messages"]]}
 
 
 def _cut_descriptions(body: Body, found: re.Match[str]) -> Body:
     most = int(found["most"])
 
-    def cut(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    def cut_tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:
         function = tool["function"]
         text = str(function.get("description", ""))
         return tool if len(text) <= most else {**tool, "function": {**function, "description": f"{text[: most - 1]}…"}}
 
-    return {**body, "tools": [cut(tool) for tool in body["tools"]]} if body.get("tools") else body
+    return {**body, "tools": [cut_tool(tool) for tool in body["tools"]]} if body.get("tools") else body
 
 
 def _separate_users(body: Body, _: re.Match[str]) -> Body:
@@ -165,17 +165,17 @@ def _change_calls(body: Body, change: Callable[[Body], Body]) -> Body:
     return _change_answers(body, lambda said: change(said) if said.get("tool_calls") else said)
 
 
-def _unknown(field: str) -> re.Pattern[str]:
+def _match_unknown_field(field: str) -> re.Pattern[str]:
     """Return an expression for the text of a server that does not know a field."""
     return re.compile(rf"{_UNKNOWN}[^\n]{{0,200}}\b{field}\b|\b{field}\b[^\n]{{0,200}}{_UNKNOWN}")
 
 
 def _leave_out(field: str) -> Adaptation:
-    return Adaptation(f"without {field}", _unknown(field), _drop(field))
+    return Adaptation(f"without {field}", _match_unknown_field(field), _drop_field(field))
 
 
 ADAPTATIONS: Final = (
-    Adaptation("max_tokens", _unknown("max_completion_tokens"), _rename_limit),
+    Adaptation("max_tokens", _match_unknown_field("max_completion_tokens"), _rename_limit),
     *(_leave_out(field) for field in _OPTIONAL),
     Adaptation(
         "without reasoning_content", re.compile(rf"reasoning_content\b[^\n]{{0,200}}{_UNKNOWN}"), _drop_reasoning
@@ -209,13 +209,13 @@ class RequestAdapter:
     def __init__(self) -> None:
         self._adopted: dict[str, tuple[Adaptation, re.Match[str]]] = {}
 
-    def adapt(self, body: Body) -> Body:
+    def adapt_request(self, body: Body) -> Body:
         """Return the request in the form that the server accepts, as far as it is known."""
         for adaptation, found in self._adopted.values():
             body = adaptation.change(body, found)
         return body
 
-    def learn(self, refusal: str, body: Body, *, sent: Body) -> bool:
+    def learn_form(self, refusal: str, body: Body, *, sent: Body) -> bool:
         """Adopt an adaptation that a refusal asks for. Return True if the request then differs from the refused one.
 
         Args:
@@ -223,7 +223,7 @@ class RequestAdapter:
             body: The request before all adaptations.
             sent: The request that was refused, as it was sent.
         """
-        if self.adapt(body) != sent:
+        if self.adapt_request(body) != sent:
             return True  # A concurrent call has learned it.
         words = refusal.lower()
         for adaptation in ADAPTATIONS:

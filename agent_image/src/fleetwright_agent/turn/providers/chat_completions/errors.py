@@ -10,7 +10,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True)
 class StatedError:
-    """What the body of an error says."""
+    """The text and the codes in the body of an error."""
 
     message: str = ""
     """Empty if the body has no text."""
@@ -103,7 +103,7 @@ def describe_error(body: Any, levels: int = _MOST_DEPTH) -> StatedError:
     text = _join_texts(body.get("loc"), next(filter(None, texts), ""))
     metadata = body.get("metadata")
     if isinstance(metadata, Mapping) and isinstance(raw := metadata.get("raw"), str):
-        text = f"{text}: {raw}"  # OpenRouter's copy of what the provider behind it has said.
+        text = f"{text}: {raw}"  # OpenRouter copies the error of the provider behind it.
     codes = (*nested.codes, *(str(body[name]) for name in _CODES if _is_code(body.get(name))))
     return StatedError(nested.message or text, tuple(dict.fromkeys(codes)))
 
