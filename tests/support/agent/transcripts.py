@@ -6,6 +6,7 @@
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -173,9 +174,10 @@ class _Body(httpx2.AsyncByteStream):
             raise httpx2.RemoteProtocolError("peer closed connection without sending complete message body")
 
 
-def load_transcripts() -> list[Transcript]:
+@cache
+def load_transcripts() -> tuple[Transcript, ...]:
     files = sorted(FOLDER.glob("*/*.yaml"))
-    return [Transcript(f"{file.parent.name}/{file.stem}", yaml.safe_load(file.read_text())) for file in files]
+    return tuple(Transcript(f"{file.parent.name}/{file.stem}", yaml.safe_load(file.read_text())) for file in files)
 
 
 def find_violations(transcript: Transcript, body: Any) -> list[str]:
